@@ -1,0 +1,1 @@
+"""The exporter: reads the stores, evaluates the orphan signals, and serves them."""

@@ -1,0 +1,168 @@
+"""Reads a config file: YAML, ``${ENV}`` references and ``*_file`` secrets, errors by key."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from orphanwatch.exporter.config import Config, parse_config
+from orphanwatch.exporter.errors import ConfigError
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_KEYS: Final = ("url", "password", "token")
+_ALIASES: Final = {"grace": "grace_seconds"}
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML that refuses a key written twice, where the last one would win in silence."""
+
+
+def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if key in seen:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} stands twice", key_node.start_mark
+            )
+        seen.add(key)
+    return loader.construct_mapping(node, deep=True)
+
+
+_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
+
+
+def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
+    """Return the configuration of a file.
+
+    Relative SQLite paths, ``*_file`` paths and the state file are taken from the file's own
+    folder. Raises ``ConfigError`` with every problem found, each by its key, never with a value.
+    """
+    environment = os.environ if environ is None else environ
+    document = _read_yaml(path)
+    problems: list[str] = []
+    resolved = _resolve(document, path.parent, environment, "", problems)
+    if problems:
+        raise ConfigError(str(path), tuple(problems))
+    try:
+        return parse_config(_anchor(resolved, path.parent))
+    except ValidationError as error:
+        raise ConfigError(str(path), tuple(_say(error))) from None
+    except ArgumentError:
+        raise ConfigError(
+            str(path), ("a store's url is no database URL; write for example sqlite:///stack.db",)
+        ) from None
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), (f"can't be read: {error.strerror}",)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), ("is not UTF-8 text",)) from error
+    try:
+        document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        reason = getattr(error, "problem", None) or "is not YAML"
+        raise ConfigError(str(path), (f"{where}{reason}",)) from None
+    if not isinstance(document, dict):
+        raise ConfigError(str(path), ("is no mapping; it needs at least pools and stores",))
+    return document
+
+
+def _resolve(
+    value: Any, folder: Path, environ: Mapping[str, str], key: str, problems: list[str]
+) -> Any:
+    """Return the value with ``${ENV}`` and ``*_file`` filled in, noting what is missing."""
+    if isinstance(value, str):
+        return _fill(value, environ, key, problems)
+    if isinstance(value, list):
+        return [
+            _resolve(item, folder, environ, f"{key}[{number}]", problems)
+            for number, item in enumerate(value)
+        ]
+    if not isinstance(value, dict):
+        return value
+    resolved: dict[Any, Any] = {}
+    for name, item in value.items():
+        path = f"{key}.{name}" if key else str(name)
+        content = _resolve(item, folder, environ, path, problems)
+        secret = str(name).removesuffix("_file")
+        if str(name).endswith("_file") and secret in _SECRET_KEYS and isinstance(content, str):
+            if secret in value:
+                problems.append(f"{path}: {secret} is given too; keep one of the two")
+            resolved[secret] = _read_secret(folder / content, path, problems)
+        else:
+            resolved[name] = content
+    return resolved
+
+
+def _fill(text: str, environ: Mapping[str, str], key: str, problems: list[str]) -> str:
+    for name in _REFERENCE.findall(text):
+        if name not in environ:
+            problems.append(f"{key}: the environment variable {name} is not set")
+    return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
+
+
+def _read_secret(path: Path, key: str, problems: list[str]) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        problems.append(f"{key}: {path} can't be read; check the path and its permissions")
+        return ""
+
+
+def _anchor(document: Any, folder: Path) -> Any:
+    """Return the document with its relative paths taken from the config file's folder."""
+    anchored = dict(document)
+    if isinstance(anchored.get("state_file"), str):
+        anchored["state_file"] = str(folder / anchored["state_file"])
+    stores = anchored.get("stores")
+    if isinstance(stores, dict):
+        anchored["stores"] = {
+            name: {**store, "url": _anchor_url(store["url"], folder)}
+            if isinstance(store, dict) and isinstance(store.get("url"), str)
+            else store
+            for name, store in stores.items()
+        }
+    return anchored
+
+
+def _anchor_url(text: str, folder: Path) -> str:
+    url = make_url(text)
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return text
+    if url.database.startswith("file:"):
+        return text
+    return url.set(database=str(folder.absolute() / url.database)).render_as_string(
+        hide_password=False
+    )
+
+
+def _say(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors(include_input=False, include_url=False, include_context=False):
+        key = ".".join(_ALIASES.get(str(part), str(part)) for part in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            message = "is no key we know; check its spelling"
+        elif problem["type"] == "missing":
+            message = "is missing; " + _REMEDIES.get(str(problem["loc"][-1]), "add it")
+        yield f"{key}: {message}" if key else message
+
+
+_REMEDIES: Final = {
+    "shape": "declare increments, cumulative or final (it is never guessed)",
+    "url": "write for example sqlite:///stack.db, or url_file",
+    "stores": "name at least one of gateway, leases, ledger, queue",
+    "role": "write paid or overflow",
+    "type": "write sql",
+}
