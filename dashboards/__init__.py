@@ -1,0 +1,1 @@
+"""Grafana dashboards, made from the names and numbers of the exporter."""

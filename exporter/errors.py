@@ -5,7 +5,7 @@
     OrphanwatchError
     ├── ConfigError          the config file, or a value in it
     ├── StoreError           a store that can't be read now
-    │   └── StoreBusy        its previous query has not come back yet
+    │   └── StoreBusyError      its previous query has not come back yet
     ├── StateError           the state file
     └── RenderError          an artifact that would be empty or wrong
 
@@ -38,7 +38,7 @@ class StoreError(OrphanwatchError):
         self.problem = problem
 
 
-class StoreBusy(StoreError):
+class StoreBusyError(StoreError):
     """The store's previous query is still running: at most one is in flight."""
 
     def __init__(self, store: StoreName) -> None:

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NewType
 
-from dateutil import parser as iso_parser
+from dateutil import parser as iso_parser  # type: ignore[import-untyped]  # ships no types
 
 Instant = NewType("Instant", int)
 """Microseconds since 1970-01-01T00:00:00Z."""
@@ -100,7 +100,8 @@ def _parse_iso(text: str) -> datetime:
     except ValueError:
         # isoparse knows more of ISO 8601, but wants at most six digits of a fraction.
         shortened = re.sub(r"([.,]\d{6})\d+", r"\1", text.replace(" ", "T", 1))
-        return iso_parser.isoparse(shortened)
+        stamp: datetime = iso_parser.isoparse(shortened)
+        return stamp
 
 
 def format_instant(instant: Instant) -> str:

@@ -121,7 +121,8 @@ class QueueSample(NamedTuple):
     admission_cap: float | None
 
 
-class Rejected(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rejected:
     """Rows that could not be used: ``key`` tells the row, so that it is counted once."""
 
     store: StoreName

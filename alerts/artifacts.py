@@ -1,0 +1,60 @@
+"""All generated files of the alerts, from one config."""
+
+import re
+from typing import Final
+
+from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.routing import routing
+from orphanwatch.alerts.rule_tests import promtool_file
+from orphanwatch.alerts.rules import prometheus_rule, rule_file
+from orphanwatch.alerts.stories import stories
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.names import FAMILIES
+
+RULES: Final = "orphanwatch.rules.yml"
+RULE_TESTS: Final = "orphanwatch.rules.test.yml"
+PROMETHEUS_RULE: Final = "orphanwatch.prometheusrule.yml"
+ALERTMANAGER: Final = "orphanwatch.alertmanager.yml"
+
+_LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_OWN_LABELS: Final = frozenset(label for family in FAMILIES for label in family.labels)
+
+
+def build(config: Config) -> dict[str, str]:
+    """Return the text of each file by its name; the same config gives the same bytes.
+
+    Raises ``RenderError`` that names the key of a config from which no sound rule can be made.
+    """
+    _check_replica_labels(config)
+    return {
+        RULES: document_text(rule_file(config, ALERTS)),
+        RULE_TESTS: document_text(
+            promtool_file(config, ALERTS, stories(config, ALERTS), RULES),
+            f"Run with: promtool test rules {RULE_TESTS}",
+        ),
+        PROMETHEUS_RULE: document_text(
+            prometheus_rule(config, ALERTS),
+            "Add the labels that your Prometheus selects rules by, with an overlay of your own.",
+        ),
+        ALERTMANAGER: document_text(
+            routing(config, ALERTS),
+            "To merge into your own: the route below route.routes, the receivers with your pager",
+            "in them, the inhibit_rules as they are. With several clusters behind it, give each",
+            "inhibition an `equal` list of the labels that tell them apart.",
+        ),
+    }
+
+
+def _check_replica_labels(config: Config) -> None:
+    for label in config.replica_labels:
+        if not _LABEL_NAME.fullmatch(label):
+            raise RenderError(
+                f"replica_labels: {label!r} is no label name; write for example instance"
+            )
+        if label in _OWN_LABELS:
+            raise RenderError(
+                f"replica_labels: {label!r} is a label of the metrics themselves, "
+                "and rules that drop it would mix them up; remove it"
+            )

@@ -1,0 +1,110 @@
+"""The promtool unit tests: every case of every alert, in each of its variations."""
+
+from collections.abc import Iterable, Iterator
+
+from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Rule, Variation
+from orphanwatch.alerts.documents import Document
+from orphanwatch.alerts.rules import rule_annotations, rule_labels
+from orphanwatch.alerts.templates import spoken
+from orphanwatch.alerts.timing import evaluation_interval
+from orphanwatch.alerts.traces import Series, every_fourth_missed, written
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.instants import format_duration
+
+
+def promtool_file(
+    config: Config, alerts: tuple[Alert, ...], stories: Iterable[Case], rule_file_name: str
+) -> Document:
+    """Return the promtool test file for the rules in ``rule_file_name``."""
+    writer = _Writer(config, alerts)
+    own = (
+        test
+        for alert in alerts
+        for case in alert.cases(config)
+        for test in writer.tests(case, alert.name)
+    )
+    whole = (test for story in stories for test in writer.tests(story, "whole stack"))
+    return {
+        "rule_files": [rule_file_name],
+        "evaluation_interval": format_duration(evaluation_interval(config)),
+        "tests": [*own, *whole],
+    }
+
+
+class _Writer:
+    """Writes cases for one config; knows the alerts that they name."""
+
+    def __init__(self, config: Config, alerts: tuple[Alert, ...]) -> None:
+        self._config = config
+        self._alerts = {alert.name: alert for alert in alerts}
+
+    def tests(self, case: Case, subject: str) -> Iterator[Document]:
+        """Yield the case once for each of its variations that this config has."""
+        for variation in case.variations:
+            if variation is Variation.REPLICAS and not self._config.replica_labels:
+                continue
+            yield {
+                "name": f"{subject}: {case.name} ({variation})",
+                "interval": format_duration(self._config.scrape_interval),
+                "input_series": [_input(series) for series in self._vary(case.series, variation)],
+                **self._expectations(case),
+            }
+
+    def _expectations(self, case: Case) -> Document:
+        checks = [self._check(check) for check in case.checks]
+        never = [self._never(case, name) for name in case.never]
+        both = {"alert_rule_test": checks, "promql_expr_test": never}
+        return {kind: tests for kind, tests in both.items() if tests}
+
+    def _vary(self, series: tuple[Series, ...], variation: Variation) -> Iterator[Series]:
+        for one in series:
+            if variation is Variation.PLAIN:
+                yield one
+            elif variation is Variation.MISSED:
+                yield Series(one.family, every_fourth_missed(one.trace), one.labels)
+            else:
+                label = self._config.replica_labels[0]
+                for replica in ("replica-a", "replica-b"):
+                    yield Series(one.family, one.trace, one.labels | {label: replica})
+
+    def _at(self, scrape: int) -> str:
+        return format_duration(scrape * self._config.scrape_interval)
+
+    def _check(self, check: Check) -> Document:
+        return {
+            "eval_time": self._at(check.scrape),
+            "alertname": check.alert,
+            "exp_alerts": [self._expected(check.alert, firing) for firing in check.firing],
+        }
+
+    def _expected(self, name: str, firing: Firing) -> Document:
+        alert = self._alerts[name]
+        rule = self._rule(alert, firing)
+        annotations = rule_annotations(self._config, alert, rule)
+        return {
+            "exp_labels": rule_labels(rule)
+            | {key: str(text) for key, text in firing.labels.items()},
+            "exp_annotations": annotations | {"description": spoken(rule.description, firing)},
+        }
+
+    def _rule(self, alert: Alert, firing: Firing) -> Rule:
+        for rule in alert.rules(self._config):
+            if rule.severity is firing.severity:
+                return rule
+        raise RenderError(f"{alert.name} has no rule of severity {firing.severity} to test")
+
+    def _never(self, case: Case, name: str) -> Document:
+        length = max(len(series.trace) for series in case.series)
+        # Prometheus writes ALERTS itself, so one look back over it sees every evaluation.
+        fired = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
+        return {
+            "expr": f"count_over_time({fired}[{self._at(length + 1)}])",
+            "eval_time": self._at(length),
+            "exp_samples": [],
+        }
+
+
+def _input(series: Series) -> Document:
+    labels = ",".join(f'{name}="{value}"' for name, value in sorted(series.labels.items()))
+    return {"series": f"{series.family}{{{labels}}}", "values": written(series.trace)}

@@ -1,0 +1,37 @@
+"""What Prometheus makes of a description, so that a test can demand it to the letter."""
+
+from typing import Final
+
+from orphanwatch.alerts.alert import Firing
+from orphanwatch.exporter.errors import RenderError
+
+_LARGE: Final = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_SMALL: Final = ("", "m", "u", "n", "p", "f", "a", "z", "y")
+
+
+def spoken(description: str, firing: Firing) -> str:
+    """Return the description as it reads when the alert fires.
+
+    Raises ``RenderError`` if a template is left that the case says nothing about.
+    """
+    text = description
+    for template, words in firing.words.items():
+        text = text.replace(template, words)
+    text = text.replace("{{ $value | humanize }}", humanized(firing.value))
+    for label, value in firing.labels.items():
+        text = text.replace(f"{{{{ $labels.{label} }}}}", value)
+    if "{{" in text:
+        raise RenderError(f"a rule's test does not say what its description becomes: {text}")
+    return text
+
+
+def humanized(value: float) -> str:
+    """Return a number as Prometheus' ``humanize`` writes it: four digits and an SI prefix."""
+    size = 0
+    if abs(value) >= 1:
+        while abs(value) >= 1000 and size < len(_LARGE) - 1:  # noqa: PLR2004  (an SI step)
+            value, size = value / 1000, size + 1
+        return f"{value:.4g}{_LARGE[size]}"
+    while value and abs(value) < 1 and size < len(_SMALL) - 1:
+        value, size = value * 1000, size + 1
+    return f"{value:.4g}{_SMALL[size]}"

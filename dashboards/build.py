@@ -1,0 +1,10 @@
+"""All dashboards of a configuration, as files."""
+
+from orphanwatch.dashboards import overview
+from orphanwatch.exporter.config import Config
+
+
+def build(config: Config) -> dict[str, str]:
+    """Return file name and JSON text of every dashboard, sorted, the same bytes each time."""
+    files = {overview.FILE: overview.overview(config)}
+    return dict(sorted(files.items()))

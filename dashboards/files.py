@@ -1,0 +1,49 @@
+"""Puts generated files into a folder, or tells which of those there are out of date."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from orphanwatch.exporter.errors import RenderError
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write each file whole or not at all; the folder is made where it is missing.
+
+    Raises ``RenderError`` that names what can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            _replace(folder / name, text)
+    except OSError as error:
+        raise RenderError(
+            f"{error.filename or folder} can't be written: {error.strerror}; "
+            "choose another --out, or mend its permissions"
+        ) from error
+
+
+def outdated(files: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+    """Return the names of the files that are missing in the folder, or differ there."""
+    return tuple(name for name, text in files.items() if _read(folder / name) != text)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8"))
+        # A draft is private to its owner; what is generated is for everybody to read.
+        Path(draft).chmod(0o644)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,96 @@
+"""A store while it is asked: in its lane, and once it fails, unreadable for the whole reading."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import structlog
+
+from orphanwatch.exporter.config import Config, SqlStore
+from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.stores.lane import Lane
+from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store
+from orphanwatch.exporter.stores.sql_gateway import SqlGateway
+from orphanwatch.exporter.stores.sql_leases import SqlLeases
+from orphanwatch.exporter.stores.sql_ledger import SqlLedger
+from orphanwatch.exporter.stores.sql_queue import SqlQueue
+
+Asked = TypeVar("Asked", bound=Store)
+Answer = TypeVar("Answer")
+Settings = TypeVar("Settings", bound=SqlStore)
+
+
+class Channel(Generic[Asked]):
+    """One configured store and its lane. An answer of None is "could not be read"."""
+
+    def __init__(self, name: StoreName, store: Asked | None, lane: Lane | None) -> None:
+        self.name = name
+        self._store = store
+        self._lane = lane
+        self.problem = "" if store is not None else "is not configured"
+        self.clock_skew_seconds: float | None = None
+
+    def begin(self) -> None:
+        """Open the store for one reading."""
+        if self._store is not None:
+            self.problem = ""
+            self.ask(lambda store: store.open())
+            self.clock_skew_seconds = self.ask(lambda store: store.clock_skew_seconds())
+
+    def end(self) -> None:
+        """Close it, unless a question of it is still out: then the next opening does."""
+        if self._store is not None and self._lane is not None and not self._lane.is_busy():
+            self._lane.ask(self._store.close)
+
+    def stop(self) -> None:
+        """End the lane."""
+        if self._lane is not None:
+            self._lane.stop()
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether every question of this reading was answered so far."""
+        return not self.problem
+
+    def ask(self, question: Callable[[Asked], Answer]) -> Answer | None:
+        """Return the answer; None once the store has failed in this reading."""
+        store, lane = self._store, self._lane
+        if self.problem or store is None or lane is None:
+            return None
+        try:
+            return lane.ask(lambda: question(store))
+        except StoreError as error:
+            self.problem = error.problem
+        except Exception as error:
+            # Whatever it was, it costs this store and nothing else; the trace goes to the log.
+            structlog.get_logger().exception("store failed unexpectedly", store=str(self.name))
+            self.problem = f"failed unexpectedly ({type(error).__name__}); see the log"
+        return None
+
+
+class Channels:
+    """The four stores of a configuration."""
+
+    def __init__(self, config: Config) -> None:
+        stores = config.stores
+        self.gateway: Channel[Gateway] = _channel(StoreName.GATEWAY, stores.gateway, SqlGateway)
+        self.leases: Channel[Leases] = _channel(StoreName.LEASES, stores.leases, SqlLeases)
+        self.ledger: Channel[Ledger] = _channel(StoreName.LEDGER, stores.ledger, SqlLedger)
+        self.queue: Channel[Queue] = _channel(StoreName.QUEUE, stores.queue, SqlQueue)
+
+    def all(self) -> tuple[Channel[Gateway], Channel[Leases], Channel[Ledger], Channel[Queue]]:
+        """Return the four channels."""
+        return (self.gateway, self.leases, self.ledger, self.queue)
+
+    def stop(self) -> None:
+        """End all lanes."""
+        for channel in self.all():
+            channel.stop()
+
+
+def _channel(
+    name: StoreName, config: Settings | None, kind: Callable[[Settings], Asked]
+) -> Channel[Asked]:
+    if config is None:
+        return Channel(name, None, None)
+    return Channel(name, kind(config), Lane(name, config.timeout))

@@ -1,0 +1,145 @@
+"""Overflow admission: the conditions under which it fails closed (contract, section 6)."""
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Final
+
+from orphanwatch.exporter import names
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import seconds
+from orphanwatch.exporter.model import Sample
+from orphanwatch.exporter.names import ARM_STORES, Condition, Family, KeyKind
+from orphanwatch.exporter.readings import Readings
+from orphanwatch.exporter.signals.propagation import held_at_stop
+from orphanwatch.exporter.signals.samples import Gauges
+from orphanwatch.exporter.signals.split import fresh_sample
+
+BUDGET_QUANTILE: Final = 0.05
+LEAST_BUDGETS: Final = 5
+LEAST_SILENT_CANCELS: Final = 5
+HEARTBEAT_SLACK: Final = 1.1
+"""How far above a third of the deadline budget a heartbeat may lie."""
+
+Conditions = Mapping[str, Mapping[Condition, bool | None]]
+"""By overflow pool; None is unknown, which never opens admission."""
+
+
+def conditions(readings: Readings, config: Config, gauges: Gauges) -> Conditions:
+    """Return what holds for each overflow pool."""
+    return {pool: _conditions_of(pool, readings, config, gauges) for pool in config.overflow_pools}
+
+
+def admission_gauges(found: Conditions) -> Gauges:
+    """Return the conditions that are known, and whether admission is open."""
+    return {
+        names.FAIL_CLOSED: tuple(
+            Sample((pool, str(condition)), float(holds))
+            for pool, by_condition in found.items()
+            for condition, holds in by_condition.items()
+            if holds is not None
+        ),
+        names.OVERFLOW_ADMISSION_ALLOWED: tuple(
+            Sample((pool,), float(all(holds is False for holds in by_condition.values())))
+            for pool, by_condition in found.items()
+        ),
+    }
+
+
+def _conditions_of(
+    pool: str, readings: Readings, config: Config, gauges: Gauges
+) -> dict[Condition, bool | None]:
+    budget = deadline_budget_seconds(readings, pool)
+    return {
+        Condition.CANCEL_SLOWER_THAN_SLACK: _is_slower(readings, config, pool, budget),
+        Condition.NO_CANCEL_CHANNEL: _has_no_channel(readings, config, pool),
+        Condition.RETRY_ID_MISSING: _is_positive(gauges, names.RETRIES_WITHOUT_RETRY_ID, pool),
+        Condition.LEDGER_KEYED_BY_HOST: _is_positive(
+            gauges, names.UNMATCHED_TOKENS, str(KeyKind.WORKER)
+        ),
+        Condition.HEARTBEAT_TOO_SLOW: _beats_too_slowly(readings, gauges, pool, budget),
+        Condition.SECOND_DECODER: _is_positive(gauges, names.DUPLICATE_IN_FLIGHT, pool),
+        Condition.ORPHAN_TOKENS: _is_positive(gauges, names.TOKEN_DELTA, pool),
+        Condition.BLIND: any(not readings.stores[store].up for store in ARM_STORES),
+    }
+
+
+def deadline_budget_seconds(readings: Readings, pool: str) -> float | None:
+    """Return the 5th percentile (nearest rank) of the time that the pool's tasks are given.
+
+    None where fewer than five were submitted in the spend window: nothing to judge by.
+    """
+    if readings.gateway is None:
+        return None
+    lengths = sorted(
+        budget.length
+        for budget in readings.gateway.budgets
+        if (budget.pool or readings.pools.get(budget.task_id or "")) == pool
+    )
+    if len(lengths) < LEAST_BUDGETS:
+        return None
+    return seconds(lengths[ceil(BUDGET_QUANTILE * len(lengths)) - 1])
+
+
+def _is_slower(readings: Readings, config: Config, pool: str, budget: float | None) -> bool | None:
+    if readings.gateway is None:
+        return None
+    if budget is None:
+        return False
+    grace = seconds(config.grace_of(pool))
+    if grace > budget:
+        return True
+    if config.stores.queue is None:
+        return False
+    sample = fresh_sample(readings)
+    if sample is None:
+        return None
+    # A sample without an age has no oldest request: nothing waits.
+    return grace > budget - (sample.age_seconds or 0.0)
+
+
+def _has_no_channel(readings: Readings, config: Config, pool: str) -> bool | None:
+    if not config.pools[pool].cancel_channel:
+        return True
+    if readings.gateway is None or readings.leases is None:
+        return None
+    horizon_start = readings.at - config.horizon
+    cancelled = [
+        watch
+        for watch in readings.watched
+        if watch.is_abandoned
+        and watch.pool == pool
+        and watch.stop.at > horizon_start
+        and held_at_stop(watch)
+    ]
+    released = any(
+        lease.released_at is not None
+        for watch in cancelled
+        for lease in watch.leases
+        if lease.acquired_at is not None
+        and lease.acquired_at <= watch.stop.at
+        and (lease.released_at is None or lease.released_at > watch.stop.at)
+    )
+    return len(cancelled) >= LEAST_SILENT_CANCELS and not released
+
+
+def _beats_too_slowly(
+    readings: Readings, gauges: Gauges, pool: str, budget: float | None
+) -> bool | None:
+    if readings.gateway is None or readings.leases is None:
+        return None
+    period = _value(gauges, names.HEARTBEAT_PERIOD_SECONDS, pool)
+    if budget is None or period is None:
+        return False
+    return period > HEARTBEAT_SLACK * budget / 3
+
+
+def _is_positive(gauges: Gauges, family: Family, label: str) -> bool | None:
+    value = _value(gauges, family, label)
+    return None if value is None else value > 0
+
+
+def _value(gauges: Gauges, family: Family, label: str) -> float | None:
+    for sample in gauges.get(family, ()):
+        if sample.labels == (label,):
+            return sample.value
+    return None

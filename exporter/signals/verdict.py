@@ -1,0 +1,100 @@
+"""The verdict: scale, shed, hold, or restore sight first (contract, section 6)."""
+
+from collections.abc import Mapping
+
+from orphanwatch.exporter import names
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import Instant, format_duration
+from orphanwatch.exporter.model import StoreHealth, Verdict
+from orphanwatch.exporter.names import ARM_STORES, Action, Condition, StoreName
+from orphanwatch.exporter.signals.admission import Conditions
+from orphanwatch.exporter.signals.samples import Gauges
+
+
+def verdict(
+    at: Instant,
+    config: Config,
+    stores: Mapping[StoreName, StoreHealth],
+    gauges: Gauges,
+    found: Conditions,
+    evidence: Instant | None,
+) -> Verdict:
+    """Return the first row of the table that holds, and everything that speaks for it."""
+    unseen = _unseen(stores)
+    if orphans := _orphan_reasons(gauges):
+        # What can't be seen is said too: the orphan may be larger than it looks.
+        return Verdict(action=Action.SHED, reasons=(*orphans, *unseen))
+    if unseen:
+        return Verdict(action=Action.BLIND, reasons=unseen)
+    if holding := _hold_reasons(at, config, found, evidence):
+        return Verdict(action=Action.HOLD, reasons=holding)
+    return Verdict(
+        action=Action.SCALE,
+        reasons=(
+            "no orphan tokens, no orphan lease and no duplicate in flight; every store that the "
+            "two arms need was read",
+        ),
+    )
+
+
+def _orphan_reasons(gauges: Gauges) -> tuple[str, ...]:
+    reasons = []
+    for pool, tokens in _totals(gauges, names.TOKEN_DELTA).items():
+        reasons.append(
+            f"{names.TOKEN_DELTA} is {tokens:g} in pool {pool}: "
+            "tokens are charged to tasks that nobody waits for"
+        )
+    for pool, count in _totals(gauges, names.LEASES).items():
+        reasons.append(
+            f"{count:g} orphan lease{'s' if count > 1 else ''} in pool {pool}: "
+            "workers hold tasks that nobody waits for"
+        )
+    for pool, count in _totals(gauges, names.DUPLICATE_IN_FLIGHT).items():
+        reasons.append(f"{count:g} duplicate in flight in pool {pool}: one request, two decoders")
+    return tuple(reasons)
+
+
+def _totals(gauges: Gauges, family: names.Family) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for sample in gauges.get(family, ()):
+        totals[sample.labels[0]] = totals.get(sample.labels[0], 0.0) + sample.value
+    return {pool: total for pool, total in totals.items() if total > 0}
+
+
+def _unseen(stores: Mapping[StoreName, StoreHealth]) -> tuple[str, ...]:
+    return tuple(
+        f"store {store} can't be read: {stores[store].problem}"
+        for store in ARM_STORES
+        if not stores[store].up
+    )
+
+
+def _hold_reasons(
+    at: Instant, config: Config, found: Conditions, evidence: Instant | None
+) -> tuple[str, ...]:
+    reasons = []
+    if evidence is not None and evidence > at - config.reopen_hold:
+        reasons.append(
+            f"the last sign of an orphan is {format_duration(at - evidence)} old, "
+            f"within the hold of {format_duration(config.reopen_hold)}"
+        )
+    for pool, by_condition in found.items():
+        reasons += [
+            f"overflow pool {pool} fails closed: {CONDITION_WORDS[condition]}"
+            for condition, holds in by_condition.items()
+            if holds
+        ]
+    return tuple(reasons)
+
+
+CONDITION_WORDS: dict[Condition, str] = {
+    Condition.CANCEL_SLOWER_THAN_SLACK: "a cancel takes longer than the deadline leaves",
+    Condition.NO_CANCEL_CHANNEL: "no cancel reaches its workers",
+    Condition.RETRY_ID_MISSING: "retries come without a stable retry id",
+    Condition.LEDGER_KEYED_BY_HOST: "the ledger charges tokens to workers, not to tasks",
+    Condition.HEARTBEAT_TOO_SLOW: "heartbeats are too far apart for the deadlines",
+    Condition.SECOND_DECODER: "a request is decoded twice",
+    Condition.ORPHAN_TOKENS: "orphan tokens are charged",
+    Condition.BLIND: "a store that is needed can't be read",
+}
+"""What each fail-closed condition means, in words that follow "fails closed:"."""

@@ -1,0 +1,186 @@
+"""What all SQL stores share: one read-only connection a reading, bounded statements, plain rows."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Final, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, FromClause, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from orphanwatch.exporter.config import SqlStore
+from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.model import Rejected
+from orphanwatch.exporter.names import RejectReason, StoreName
+from orphanwatch.exporter.stores.dialect import DIALECTS, Dialect
+from orphanwatch.exporter.stores.relation import Relation, resolve_relation
+
+Fact = TypeVar("Fact")
+
+# Ids handed to one statement: a JSON parameter has no limit of its own, a server's patience has.
+_IDS_AT_ONCE: Final = 20_000
+
+
+class SqlReader:
+    """One SQL store, read through one connection from ``open`` to ``close``."""
+
+    name: ClassVar[StoreName]
+
+    def __init__(self, config: SqlStore) -> None:
+        self._config = config
+        self.dialect = _dialect_of(self.name, config)
+        self._engine: Engine | None = None
+        self._connection: Connection | None = None
+        self._relation: Relation | None = None
+        self._rejected: dict[tuple[RejectReason, str], int] = {}
+
+    def open(self) -> None:
+        """Connect and find out what the relation states, as of now."""
+        self._rejected = {}
+        self._guard(self._connect)
+
+    def close(self) -> None:
+        """Give the connection back; a connection that broke is thrown away."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(SQLAlchemyError):  # it is being thrown away, whatever state it is in
+                connection.close()
+
+    def clock_skew_seconds(self) -> float | None:
+        """Return the store's clock less ours, the middle of the round trip taken as ours."""
+        import time  # noqa: PLC0415  (the wall clock is asked for here alone)
+
+        now = self.dialect.now()
+        if now is None:
+            return None
+        before = time.time()
+        theirs = float(self.rows(select(now))[0][0])
+        return theirs - (before + time.time()) / 2
+
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Return the rows of this reading that could not be used, each once."""
+        return tuple(
+            Rejected(self.name, reason, key, count)
+            for (reason, key), count in self._rejected.items()
+        )
+
+    def reject(self, reason: RejectReason, key: str, count: int = 1) -> None:
+        """Note a row; the same row met twice in one reading is one."""
+        self._rejected[reason, key] = max(count, self._rejected.get((reason, key), 0))
+
+    @property
+    def relation(self) -> Relation:
+        """What the relation states, as of the reading."""
+        if self._relation is None:
+            raise StoreError(self.name, "is not open")
+        return self._relation
+
+    def rows(self, statement: Executable) -> Sequence[Any]:
+        """Return a statement's rows, or raise ``StoreError``."""
+        return self._guard(lambda: self._execute(statement))
+
+    def handed(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> Iterator[FromClause]:
+        """Yield rows of ours as something to select from, in portions."""
+        listed = list(rows)
+        for start in range(0, len(listed), _IDS_AT_ONCE):
+            yield self.dialect.rows_of(listed[start : start + _IDS_AT_ONCE], names)
+
+    def rows_for(
+        self,
+        keys: Collection[str],
+        column: ColumnElement[Any],
+        statement_for: Callable[[ColumnElement[bool]], Executable],
+    ) -> Iterator[Any]:
+        """Yield the rows of a statement restricted to keys of a column."""
+        for source in self.handed([(key,) for key in sorted(keys)], ("key",)):
+            yield from self.rows(statement_for(column.in_(select(source.c.key))))
+
+    def facts(
+        self,
+        rows: Iterable[Sequence[Any]],
+        names: Sequence[str],
+        others: Mapping[str, Callable[[Any], Any]],
+        blank: Fact,
+    ) -> list[Fact]:
+        """Return rows as facts; one that can't be read costs only itself.
+
+        ``names`` are the canonical columns in the fact's order; those the relation does not
+        state keep the value of ``blank``.
+        """
+        readers = self.relation.readers(names, others)
+        make: Callable[[Iterable[Any]], Fact] = type(blank)._make  # type: ignore[attr-defined]  # a NamedTuple
+        start: list[Any] = list(blank)  # type: ignore[call-overload]  # likewise
+        read_facts = []
+        for row in rows:
+            values = start.copy()
+            try:
+                for (place, read), cell in zip(readers, row, strict=True):
+                    values[place] = read(cell)
+            except (ValueError, TypeError, OverflowError):
+                self.reject(self._reason(names[place]), repr(tuple(row)))
+            else:
+                read_facts.append(make(values))
+        return read_facts
+
+    def _reason(self, name: str) -> RejectReason:
+        is_instant = name in self.relation.instants
+        return RejectReason.INVALID_INSTANT if is_instant else RejectReason.INVALID_NUMBER
+
+    def _connect(self) -> None:
+        if self._engine is None:
+            config = self._config
+            self._engine = self.dialect.engine(
+                config.url.get_secret_value(), config.zone, config.timeout
+            )
+        self._connection = connection = self._engine.connect()
+        self.dialect.limit(connection, self._config.timeout)
+        self.dialect.begin(connection)
+        self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
+
+    def _execute(self, statement: Executable) -> Sequence[Any]:
+        if self._connection is None:
+            raise StoreError(self.name, "is not open")
+        self.dialect.limit(self._connection, self._config.timeout)
+        return self._connection.execute(statement).all()
+
+    def _guard(self, action: Callable[[], Fact]) -> Fact:
+        try:
+            return action()
+        except DBAPIError as error:
+            raise StoreError(self.name, self._say(error)) from error
+        except SQLAlchemyError as error:
+            raise StoreError(self.name, f"can't be asked: {type(error).__name__}") from error
+
+    def _say(self, error: DBAPIError) -> str:
+        """Return what the driver said, without anything secret of the URL."""
+        said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "failed"
+        password = make_url(self._config.url.get_secret_value()).password
+        if password:
+            said = said.replace(str(password), "***")
+        return f"{said}; {_remedy(said, self._config.relation)}"
+
+
+def _remedy(said: str, relation: str) -> str:
+    if "no such table" in said:
+        return f"check relation: {relation}"
+    if "unable to open" in said:
+        return "check that the file is where the url says, and readable"
+    if "interrupted" in said:
+        return "the query ran past the store's timeout; look for a missing index with check"
+    if "locked" in said:
+        return "another process holds it; see which, or raise the store's timeout"
+    return "check the store"
+
+
+def _dialect_of(store: StoreName, config: SqlStore) -> Dialect:
+    try:
+        backend = make_url(config.url.get_secret_value()).get_backend_name()
+    except (ArgumentError, NoSuchModuleError):
+        raise StoreError(
+            store, "its url is no database URL; write for example sqlite:///stack.db"
+        ) from None
+    if backend not in DIALECTS:
+        raise StoreError(
+            store, f"databases of kind {backend!r} can't be read; known: {', '.join(DIALECTS)}"
+        )
+    return DIALECTS[backend]

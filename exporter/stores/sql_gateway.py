@@ -1,0 +1,323 @@
+"""The gateway in SQL: requests, their cancels, deadlines and ends."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    String,
+    and_,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    not_,
+    or_,
+    select,
+    true,
+)
+
+from orphanwatch.exporter.config import GatewayStore
+from orphanwatch.exporter.instants import Instant, seconds
+from orphanwatch.exporter.model import Attached, Budget, Task
+from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.stores.cells import (
+    FALSE_TEXTS,
+    NO_ID,
+    clean_id,
+    clean_number,
+    clean_ok,
+    clean_truth,
+)
+from orphanwatch.exporter.stores.questions import Windows
+from orphanwatch.exporter.stores.relation import COLUMNS
+from orphanwatch.exporter.stores.sql import SqlReader
+
+_NAMES: Final = COLUMNS[StoreName.GATEWAY]
+_BLANK: Final = Task(None, None, 1, None, None, None, None, None, ok=True, cancellable=True)
+
+
+def _read_attempt(value: object) -> int:
+    number = clean_number(value)
+    return 1 if number is None else int(number)
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "task_id": clean_id,
+    "retry_id": clean_id,
+    "attempt": _read_attempt,
+    "pool": clean_id,
+    "outcome": clean_ok,
+    "cancellable": clean_truth,
+}
+
+
+class SqlGateway(SqlReader):
+    """A table, view or SELECT with one row a task."""
+
+    name: ClassVar = StoreName.GATEWAY
+
+    def __init__(self, config: GatewayStore) -> None:
+        super().__init__(config)
+        self._is_hard = config.deadline == "hard"
+        self._is_live = config.rows == "live"
+        self._flagged: ColumnElement[bool] = false()
+
+    @property
+    def knows_submissions(self) -> bool:
+        """Whether attached tasks can be known."""
+        return self._is_live and self.relation.has("submitted_at")
+
+    def flagged_tasks(self, windows: Windows) -> Sequence[Task]:
+        """Return the looked-at tasks that may have stopped, or need another look."""
+        contested = self._contested_requests(windows)
+        doubled = self._doubled_ids(windows)
+        self._flagged = _is_true(self._needs_look(windows, contested, doubled))
+        statement = self._select().where(self._is_looked_at(windows), self._flagged)
+        return self._tasks_of(self.rows(statement))
+
+    def attached(self, windows: Windows) -> Attached:
+        """Return sums over the tasks that ``flagged_tasks`` has just left out."""
+        if not self.knows_submissions:
+            return Attached(0.0, 0.0, 0.0)
+        instants = self.relation.instants
+        submitted = instants["submitted_at"]
+        finished = instants.get("finished_at")
+        is_waiting = self._is_unfinished(windows.at)
+        end = (
+            literal(seconds(windows.at))
+            if finished is None
+            else case((is_waiting, seconds(windows.at)), else_=finished.epoch_seconds())
+        )
+
+        def overlap(start: Instant, stop: Instant) -> ColumnElement[Any]:
+            lower = _greatest(submitted.epoch_seconds(), seconds(start))
+            upper = _least(end, seconds(stop))
+            length = upper - lower
+            return func.coalesce(func.sum(case((length > 0, length), else_=0.0)), 0.0)
+
+        statement = (
+            select(
+                func.coalesce(func.sum(case((is_waiting, 1), else_=0)), 0),
+                overlap(windows.spend_start, windows.spend_end),
+                overlap(windows.baseline_start, windows.spend_start),
+            )
+            .select_from(self.relation.source)
+            .where(
+                self._is_looked_at(windows),
+                self._is_unfinished(windows.baseline_start),
+                submitted.by(windows.at),
+                not_(self._flagged),
+                not_(_is_true(self._stopped_long_ago(windows))),
+            )
+        )
+        now, spend, baseline = self.rows(statement)[0]
+        spend_length = seconds(windows.spend_end - windows.spend_start)
+        baseline_length = seconds(windows.spend_start - windows.baseline_start)
+        return Attached(float(now), spend / spend_length, baseline / baseline_length)
+
+    def tasks(self, task_ids: Collection[str]) -> Sequence[Task]:
+        """Return the tasks of these ids, however old."""
+        column = self.relation["task_id"]
+        rows = self.rows_for(task_ids, column, lambda within: self._select().where(within))
+        return self._tasks_of(rows)
+
+    def completed_ids(self, retry_ids: Collection[str], windows: Windows) -> Sequence[str]:
+        """Return the ids of tasks of these requests that finished with outcome ok by now."""
+        if not self.relation.has("retry_id") or not self.relation.has("finished_at"):
+            return ()
+        task_id = self.relation["task_id"]
+        is_done = self.relation.instants["finished_at"].by(windows.at)
+        rows = self.rows_for(
+            retry_ids,
+            self.relation["retry_id"],
+            lambda within: select(task_id).where(within, is_done, self._is_ok()),
+        )
+        return [key for row in rows if (key := clean_id(row[0])) is not None]
+
+    def least_attempts(self, retry_ids: Collection[str], windows: Windows) -> Mapping[str, int]:
+        """Return the smallest attempt of each of these requests."""
+        retry_id = self.relation["retry_id"]
+        attempt = func.min(func.coalesce(self.relation["attempt"], 1))
+        submitted = self.relation.instants["submitted_at"]
+        known = or_(submitted.column.is_(None), submitted.by(windows.at))
+        rows = self.rows_for(
+            retry_ids,
+            retry_id,
+            lambda within: select(retry_id, attempt).where(within, known).group_by(retry_id),
+        )
+        return {str(row[0]): _read_attempt(row[1]) for row in rows}
+
+    def budgets(self, windows: Windows, pools: Collection[str]) -> Sequence[Budget]:
+        """Return the budgets of tasks submitted in the spend window, of these pools or of none."""
+        relation = self.relation
+        if not (relation.has("submitted_at") and relation.has("deadline_at")):
+            return ()
+        submitted = relation.instants["submitted_at"]
+        deadline = relation.instants["deadline_at"]
+        pool = relation["pool"] if relation.has("pool") else literal(None)
+        statement = select(relation["task_id"], pool, submitted.column, deadline.column).where(
+            submitted.within(windows.spend_start, windows.spend_end),
+            deadline.column.is_not(None),
+            or_(pool.in_(sorted(pools)), self._is_no_id(pool)),
+        )
+        budgets = []
+        for task_id, named, start, end in self.rows(statement):
+            try:
+                begins, ends = submitted.reader()(start), deadline.reader()(end)
+            except (ValueError, TypeError, OverflowError):
+                continue  # the flagged rows hold it too, and count it
+            if begins is not None and ends is not None:
+                budgets.append(Budget(clean_id(task_id), clean_id(named), ends - begins))
+        return budgets
+
+    def _select(self) -> Any:
+        return select(*self.relation.selected(_NAMES)).select_from(self.relation.source)
+
+    def _tasks_of(self, rows: Any) -> Sequence[Task]:
+        return self.facts(rows, _NAMES, _READERS, _BLANK)
+
+    def _is_looked_at(self, windows: Windows) -> ColumnElement[bool]:
+        """Return whether something happened to a task, or is due, after the scope's start."""
+        happenings = [
+            self.relation.instants[name].reaches(windows.scope_start)
+            for name in ("submitted_at", "cancelled_at", "deadline_at", "finished_at")
+            if self.relation.has(name)
+        ]
+        return or_(false(), *happenings)
+
+    def _needs_look(
+        self, windows: Windows, contested: Collection[str], doubled: Collection[str]
+    ) -> ColumnElement[bool]:
+        relation = self.relation
+        instants = relation.instants
+        reasons: list[ColumnElement[bool]] = []
+        if relation.has("cancelled_at"):
+            reasons.append(instants["cancelled_at"].within(windows.scope_start, windows.at))
+        if self._is_hard and relation.has("deadline_at"):
+            reasons.append(
+                and_(
+                    instants["deadline_at"].within(windows.scope_start, windows.at),
+                    self._is_not_finished_by_deadline(windows),
+                )
+            )
+        reasons += self._retry_reasons(windows, contested)
+        reasons += [
+            unreadable
+            for stamp in instants.values()
+            if (unreadable := stamp.is_unreadable()) is not None
+        ]
+        if relation.has("cancellable"):
+            reasons.append(and_(self._is_uncancellable(), self._is_unfinished(windows.at)))
+        if doubled:
+            reasons.append(relation["task_id"].in_(self._handed_keys(doubled)))
+        return or_(false(), *reasons)
+
+    def _retry_reasons(
+        self, windows: Windows, contested: Collection[str]
+    ) -> list[ColumnElement[bool]]:
+        relation = self.relation
+        reasons: list[ColumnElement[bool]] = []
+        if contested:
+            reasons.append(relation["retry_id"].in_(self._handed_keys(contested)))
+        if relation.has("attempt") and relation.has("submitted_at"):
+            recent = relation.instants["submitted_at"].within(windows.retry_start, windows.at)
+            reasons.append(and_(relation["attempt"] > 1, recent))
+        if relation.has("retry_id") and relation.has("submitted_at"):
+            # Its sibling may have completed before the scope: found by id, as it is rare.
+            is_old = relation.instants["submitted_at"].by(windows.scope_start)
+            reasons.append(
+                and_(is_old, self._is_unfinished(windows.at), not_(self._is_no_id("retry_id")))
+            )
+        return reasons
+
+    def _contested_requests(self, windows: Windows) -> Sequence[str]:
+        """Return the requests of which one task completed while another had not finished."""
+        relation = self.relation
+        if not (relation.has("retry_id") and relation.has("finished_at")):
+            return ()
+        retry_id = relation["retry_id"]
+        finished = relation.instants["finished_at"]
+        is_done = finished.by(windows.at)
+        end = case((is_done, finished.epoch_seconds()), else_=seconds(windows.at) + 1.0)
+        completion = case((and_(is_done, self._is_ok()), finished.epoch_seconds()))
+        statement = (
+            select(retry_id)
+            .select_from(relation.source)
+            .where(self._is_looked_at(windows), not_(self._is_no_id("retry_id")))
+            .group_by(retry_id)
+            .having(
+                and_(func.count() > 1, func.max(end) >= func.min(completion)),
+                or_(func.max(end) > func.min(completion), func.count(completion) > 1),
+            )
+        )
+        return [row[0] for row in self.rows(statement)]
+
+    def _doubled_ids(self, windows: Windows) -> Sequence[str]:
+        """Return the ids that stand in more than one row, unless a constraint forbids it."""
+        if "task_id" in self.relation.unique:
+            return ()
+        task_id = self.relation["task_id"]
+        statement = (
+            select(task_id)
+            .select_from(self.relation.source)
+            .where(self._is_looked_at(windows))
+            .group_by(task_id)
+            .having(func.count() > 1)
+        )
+        return [key for row in self.rows(statement) if (key := clean_id(row[0])) is not None]
+
+    def _stopped_long_ago(self, windows: Windows) -> ColumnElement[bool]:
+        """Return whether a task stopped before the scope: its stop is none of the newer ones."""
+        instants = self.relation.instants
+        stops: list[ColumnElement[bool]] = []
+        if "cancelled_at" in instants:
+            cancelled = instants["cancelled_at"]
+            binds = cancelled.epoch_seconds() >= instants["submitted_at"].epoch_seconds()
+            stops.append(and_(cancelled.by(windows.scope_start), binds))
+        if self._is_hard and "deadline_at" in instants:
+            stops.append(instants["deadline_at"].by(windows.scope_start))
+        return or_(false(), *stops)
+
+    def _is_unfinished(self, at: Instant) -> ColumnElement[bool]:
+        finished = self.relation.instants.get("finished_at")
+        return true() if finished is None else or_(finished.column.is_(None), finished.after(at))
+
+    def _is_not_finished_by_deadline(self, windows: Windows) -> ColumnElement[bool]:
+        finished = self.relation.instants.get("finished_at")
+        if finished is None:
+            return true()
+        late = finished.epoch_seconds() > self.relation.instants["deadline_at"].epoch_seconds()
+        return or_(self._is_unfinished(windows.at), late)
+
+    def _is_ok(self) -> ColumnElement[bool]:
+        if not self.relation.has("outcome"):
+            return true()
+        outcome = func.lower(func.trim(cast(self.relation["outcome"], String)))
+        return or_(self.relation["outcome"].is_(None), outcome.in_(("", "ok")))
+
+    def _is_uncancellable(self) -> ColumnElement[bool]:
+        flag = func.lower(func.trim(cast(self.relation["cancellable"], String)))
+        return flag.in_(sorted(FALSE_TEXTS))
+
+    def _is_no_id(self, column: str | ColumnElement[Any]) -> ColumnElement[bool]:
+        cell = self.relation[column] if isinstance(column, str) else column
+        return or_(cell.is_(None), func.lower(func.trim(cast(cell, String))).in_(sorted(NO_ID)))
+
+    def _handed_keys(self, keys: Collection[str]) -> Any:
+        source = self.dialect.rows_of([(key,) for key in sorted(keys)], ("key",))
+        return select(source.c.key)
+
+
+def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return a condition in which unknown counts as false, so that its negation is exact."""
+    return case((condition, 1), else_=0) == 1
+
+
+def _greatest(left: Any, right: Any) -> ColumnElement[Any]:
+    return case((left > right, left), else_=right)
+
+
+def _least(left: Any, right: Any) -> ColumnElement[Any]:
+    return case((left < right, left), else_=right)

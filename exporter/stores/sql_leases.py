@@ -1,0 +1,85 @@
+"""Leases in SQL: workers' claims on tasks."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from sqlalchemy import and_, distinct, or_, select, true
+
+from orphanwatch.exporter.model import Lease
+from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.stores.cells import clean_id
+from orphanwatch.exporter.stores.questions import Windows
+from orphanwatch.exporter.stores.relation import COLUMNS
+from orphanwatch.exporter.stores.sql import SqlReader
+
+_NAMES: Final = COLUMNS[StoreName.LEASES]
+_BLANK: Final = Lease(None, None, None, None, None, None)
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "task_id": clean_id,
+    "worker_id": clean_id,
+    "pool": clean_id,
+}
+
+
+class SqlLeases(SqlReader):
+    """A table, view or SELECT with one row a lease."""
+
+    name: ClassVar = StoreName.LEASES
+
+    @property
+    def states_heartbeats(self) -> bool:
+        """Return whether the relation has heartbeats."""
+        return self.relation.has("heartbeat_at")
+
+    def unreleased(self, windows: Windows) -> Sequence[Lease]:
+        """Return leases not released by now, and long ones that ended within the hold."""
+        released = self.relation.instants.get("released_at")
+        acquired = self.relation.instants.get("acquired_at")
+        if released is None:
+            return self._leases_of(self.rows(self._select()), windows)
+        wanted = or_(released.column.is_(None), released.reaches(windows.at))
+        if acquired is not None:
+            # The tasks of shorter ones stopped within the horizon, and are looked at anyway.
+            ended = released.reaches(windows.hold_start)
+            wanted = or_(wanted, and_(ended, acquired.by(windows.horizon_start)))
+        return self._leases_of(self.rows(self._select().where(wanted)), windows)
+
+    def of_tasks(self, task_ids: Collection[str], windows: Windows) -> Sequence[Lease]:
+        """Return every lease of these tasks acquired by now, released or not."""
+        rows = self.rows_for(
+            task_ids, self.relation["task_id"], lambda within: self._select().where(within)
+        )
+        return self._leases_of(rows, windows)
+
+    def workers(self, keys: Collection[str]) -> frozenset[str]:
+        """Return those of the keys that are a worker's id."""
+        if not self.relation.has("worker_id"):
+            return frozenset()
+        worker_id = self.relation["worker_id"]
+        rows = self.rows_for(
+            keys, worker_id, lambda within: select(distinct(worker_id)).where(within)
+        )
+        return frozenset(str(row[0]) for row in rows)
+
+    def _select(self) -> Any:
+        return (
+            select(*self.relation.selected(_NAMES)).select_from(self.relation.source).where(true())
+        )
+
+    def _leases_of(self, rows: Any, windows: Windows) -> list[Lease]:
+        """Return leases as of now: what comes later has not happened, what never began is none."""
+        at, states_acquisition = windows.at, self.relation.has("acquired_at")
+        leases = []
+        for lease in self.facts(rows, _NAMES, _READERS, _BLANK):
+            acquired, heartbeat, released = lease[3], lease[4], lease[5]
+            if acquired is not None:
+                if acquired > at:
+                    continue
+            elif states_acquisition and heartbeat is None:
+                continue
+            if released is not None and released > at:
+                released = None
+            if heartbeat is not None and heartbeat > at:
+                heartbeat = at
+            leases.append(Lease(*lease[:4], heartbeat, released))
+        return leases

@@ -1,0 +1,34 @@
+"""Makes values safe to stand in Markdown: nothing from a config or a rule becomes markup."""
+
+import re
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&])")
+_TICKS = re.compile(r"`+")
+
+
+def plain(text: str) -> str:
+    """Return text that reads in Markdown as it is, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Return a code span on one line."""
+    flat = " ".join(text.split())
+    fence = "`" * (_longest_ticks(flat) + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def cell(text: str) -> str:
+    """Return a code span for a table, where a bare pipe would start the next column."""
+    return code(text).replace("|", r"\|")
+
+
+def block(text: str, language: str) -> str:
+    """Return a fenced block that no content can close early."""
+    fence = "`" * max(3, _longest_ticks(text) + 1)
+    return f"{fence}{language}\n{text.strip()}\n{fence}"
+
+
+def _longest_ticks(text: str) -> int:
+    return max((len(run) for run in _TICKS.findall(text)), default=0)

@@ -1,0 +1,204 @@
+"""The documentation and the program say the same."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from orphanwatch.exporter import config
+from orphanwatch.exporter.cli import main
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.instants import format_duration
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples"
+PAGES = (*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md")))
+
+SECTIONS: dict[str, type[BaseModel]] = {
+    "Top level": config.Config,
+    "`pools.NAME`": config.Pool,
+    "`stores.gateway`": config.GatewayStore,
+    "`stores.leases`": config.LeaseStore,
+    "`stores.ledger`": config.LedgerStore,
+    "`stores.queue`": config.QueueStore,
+    "`thresholds`": config.Thresholds,
+    "`links`": config.Links,
+}
+
+
+def section(page: str, title: str) -> str:
+    """Return what stands under a heading of the second level."""
+    head, found, rest = page.partition(f"## {title}\n")
+    assert found, f"{title} is no heading after {head[-40:]!r}"
+    return rest.split("\n## ")[0]
+
+
+def documented(text: str) -> dict[str, str]:
+    """Return key and default of each row of the section's table."""
+    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| .+ \|$", text, flags=re.MULTILINE)
+    assert len(rows) == len(dict(rows)), "a key stands twice"
+    return dict(rows)
+
+
+def declared(model: type[BaseModel]) -> dict[str, str]:
+    """Return key and default of each field, the way the page writes them."""
+    return {field.alias or name: shown(field) for name, field in model.model_fields.items()}
+
+
+def shown(field: FieldInfo) -> str:
+    """Return a field's default the way the page writes it."""
+    value = field.default
+    if field.is_required():
+        return "required"
+    if value is None:
+        return "none"
+    if isinstance(value, BaseModel):
+        return "see below"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value)
+    if any(isinstance(rule, BeforeValidator) for rule in field.metadata):
+        value = format_duration(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"`{text}`".replace("|", "\\|")
+
+
+@pytest.mark.parametrize("title", SECTIONS)
+def test_each_key_stands_in_the_configuration_page_with_its_default(title: str) -> None:
+    """A key that is added, renamed or given another default changes the page too."""
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    assert documented(section(page, title)) == declared(SECTIONS[title])
+
+
+def test_the_configuration_page_has_no_other_section() -> None:
+    """Each table of the page is held against a model."""
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == list(SECTIONS)
+
+
+def configs(page: Path) -> list[str]:
+    """Return the whole configurations that a page shows."""
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [block for block in blocks if "stores:" in block]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/configuration.md"])
+def test_each_config_in_the_documentation_loads(name: str, tmp_path: Path) -> None:
+    """What a reader copies works."""
+    shown_configs = configs(ROOT / name)
+    assert shown_configs
+    for number, text in enumerate(shown_configs):
+        file = tmp_path / f"{number}.yml"
+        file.write_text(text, encoding="utf-8")
+        assert load_config(file).stores.configured()
+
+
+def test_generated_pages_are_up_to_date(tmp_path: Path) -> None:
+    """``make docs`` changes nothing."""
+    subprocess.run([sys.executable, DOCS / "write.py", tmp_path], check=True)
+    written = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.iterdir()}
+    assert written
+    committed = {name: (DOCS / name).read_text(encoding="utf-8") for name in written}
+    assert committed == written, "run make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """A relative link names a file of the tree, and its fragment a heading of it."""
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith(("http://", "https://")):
+            continue
+        name, _, fragment = target.partition("#")
+        file = page.parent / name if name else page
+        if not file.exists() or (fragment and fragment not in anchors(file)):
+            dead.append(target)
+    assert dead == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the fragments of a page's headings."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head).lower().replace(" ", "-") for head in heads}
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Return the text of every file in a folder, by its path."""
+    return {
+        str(file.relative_to(folder)): file.read_text(encoding="utf-8")
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+@pytest.mark.parametrize("part", ["alerts", "dashboards", "runbook"])
+def test_examples_are_up_to_date(part: str, written_examples: Path) -> None:
+    """``make examples`` changes nothing, and leaves nothing over."""
+    assert tree(EXAMPLES / part) == tree(written_examples / part), "run make examples"
+
+
+@pytest.fixture(scope="module")
+def written_examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that holds the examples, written now."""
+    out = tmp_path_factory.mktemp("examples")
+    program = Path(sys.executable).with_name("orphanwatch")
+    subprocess.run([EXAMPLES / "write", program, out], check=True, stdout=subprocess.DEVNULL)
+    return out
+
+
+def test_the_example_config_loads() -> None:
+    """It is a whole one: all four stores."""
+    assert len(load_config(EXAMPLES / "orphanwatch.yml").stores.configured()) == 4
+
+
+def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below one, with the words that call it."""
+    if not isinstance(command, click.Group):
+        yield name, command
+        return
+    context = click.Context(command)
+    for inner in command.list_commands(context):
+        found = command.get_command(context, inner)
+        assert found is not None
+        yield from commands(found, f"{name} {inner}")
+
+
+COMMANDS = dict(commands(main, "orphanwatch"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_help_with_an_example(name: str) -> None:
+    """The help says what a command does, shows a call of it, and explains each option."""
+    command = COMMANDS[name]
+    assert command.help
+    assert re.search(rf"Example: {name}\b", command.epilog or "")
+    assert [
+        option.name
+        for option in command.params
+        if isinstance(option, click.Option) and not option.help
+    ] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_stands_in_the_readme(name: str) -> None:
+    """The table of commands in README.md is whole."""
+    assert f"| `{name}` |" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_names_no_other_command() -> None:
+    """What a reader types exists."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(orphanwatch [^`]+)` \|", readme, flags=re.MULTILINE)) == set(
+        COMMANDS
+    )
+
+
+def test_the_readme_is_short() -> None:
+    """At most 120 lines, as long as a tired person reads."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
