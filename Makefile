@@ -7,7 +7,7 @@ PYTHON ?=
 ARGS ?=
 
 BIN := .venv/bin
-PARTS := exporter alerts dashboards runbooks tests
+PARTS := exporter alerts dashboards runbooks tests docs
 DECLARED := setup.cfg pyproject.toml
 
 # An environment that was copied along with the tree would run the tree it came from.

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from orphanwatch.exporter.cli import main
+from orphanwatch.exporter.cli import orphanwatch
 from orphanwatch.exporter.names import (
     CANCEL_PROPAGATION_SECONDS,
     FAMILIES,
@@ -118,7 +118,7 @@ def _buckets() -> Iterator[str]:
 
 def commands_page() -> str:
     """Return the page of all commands: what each one's ``--help`` prints."""
-    return "\n".join([_COMMANDS_HEAD, *_commands(main, "orphanwatch")])
+    return "\n".join([_COMMANDS_HEAD, *_commands(orphanwatch, "orphanwatch")])
 
 
 def _commands(

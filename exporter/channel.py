@@ -61,7 +61,7 @@ class Channel(Generic[Asked]):
             return lane.ask(lambda: question(store))
         except StoreError as error:
             self.problem = error.problem
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (see below)
             # Whatever it was, it costs this store and nothing else; the trace goes to the log.
             structlog.get_logger().exception("store failed unexpectedly", store=str(self.name))
             self.problem = f"failed unexpectedly ({type(error).__name__}); see the log"

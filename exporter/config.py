@@ -30,7 +30,7 @@ from orphanwatch.exporter.names import (
 
 def _read_duration(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("write a duration such as 60s")
+        raise ValueError("write a duration such as 60s")  # noqa: TRY004  (pydantic wants it)
     if isinstance(value, int | float):
         return micros(value)
     return parse_duration(value) if isinstance(value, str) else value

@@ -107,9 +107,11 @@ def _resolve(
 
 
 def _fill(text: str, environ: Mapping[str, str], key: str, problems: list[str]) -> str:
-    for name in _REFERENCE.findall(text):
-        if name not in environ:
-            problems.append(f"{key}: the environment variable {name} is not set")
+    problems += [
+        f"{key}: the environment variable {name} is not set"
+        for name in _REFERENCE.findall(text)
+        if name not in environ
+    ]
     return _REFERENCE.sub(lambda match: environ.get(match[1], ""), text)
 
 

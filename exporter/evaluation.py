@@ -45,7 +45,14 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
     return Evaluation(
         at=readings.at,
         gauges={family: gauges[family] for family in names.FAMILIES if family in gauges},
-        verdict=verdict(readings.at, config, readings.stores, gauges, found, evidence),
+        verdict=verdict(
+            readings.at,
+            config,
+            stores=readings.stores,
+            gauges=gauges,
+            found=found,
+            evidence=evidence,
+        ),
         orphans=orphan_list(readings, alive),
         stores=readings.stores,
         tallies=tallies(readings),

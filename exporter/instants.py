@@ -23,6 +23,7 @@ EPOCH_SIZES: Final[tuple[tuple[float, float], ...]] = ((1e11, 1e6), (1e14, 1e3),
 """(upper bound, microseconds per unit) for seconds, milliseconds, microseconds."""
 
 _NANOSECONDS: Final = 1e-3
+_LARGEST: Final = 1e20
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
 _UNITS: Final = {
     "ms": 1_000,
@@ -78,9 +79,9 @@ def parse_instant(value: object, zone: tzinfo = UTC) -> Instant:
     if isinstance(value, datetime):
         return instant_of_datetime(value, zone)
     if isinstance(value, bool):
-        raise ValueError("a truth value is no instant")
+        raise ValueError("a truth value is no instant")  # noqa: TRY004  (one kind to catch)
     if isinstance(value, int | float):
-        if value != value or abs(value) > 1e20:  # noqa: PLR0124  (NaN is what differs from itself)
+        if value != value or abs(value) > _LARGEST:  # noqa: PLR0124  (NaN differs from itself)
             raise ValueError("not a finite epoch number")
         return instant_of_epoch(value)
     if not isinstance(value, str):

@@ -91,7 +91,7 @@ def _binds(sibling: Completion, task: Task) -> bool:
 
 def first_lease(leases: Iterable[Lease]) -> Lease | None:
     """Return the lease acquired earliest, None where there is none."""
-    return min(leases, key=lambda lease: _order(lease), default=None)
+    return min(leases, key=_order, default=None)
 
 
 def _order(lease: Lease) -> tuple[bool, int, str]:

@@ -139,7 +139,4 @@ def _nobody(users: Mapping[str, str]) -> str:
 
 
 def _matches(password: bytes, stored: str) -> bool:
-    try:
-        return bcrypt.checkpw(password[:_BCRYPT_BYTES], stored.encode())
-    except ValueError:
-        return False
+    return bcrypt.checkpw(password[:_BCRYPT_BYTES], stored.encode())

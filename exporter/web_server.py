@@ -9,6 +9,7 @@ import io
 import queue
 import socket
 import ssl
+from collections.abc import Callable
 from http import HTTPStatus
 from threading import Lock, Thread
 from typing import Any, Final
@@ -43,6 +44,7 @@ class WebServer:
         self._handler = handler
         self._address = address
         self._config = config
+        self._tls = config.current().tls
         self._server: _Server | None = None
         self._thread: Thread | None = None
 
@@ -56,16 +58,15 @@ class WebServer:
     @property
     def url(self) -> str:
         """The address as a URL, without a slash at the end."""
-        scheme = "http" if self._config.current().tls is None else "https"
+        scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{self.address}"
 
     def start(self) -> None:
         """Listen, and answer from now on in threads. Raises ``ConfigError`` if that can't be."""
-        tls = self._config.current().tls
         guard = Guard(self._handler, self._config.current)
         running = _Server((self._address.host, self._address.port), guard)
-        if tls is not None:
-            running.ssl_adapter = _TlsAdapter(Contexts(tls, self._config))
+        if self._tls is not None:
+            running.ssl_adapter = _TlsAdapter(Contexts(self._tls, self._config).current)
         try:
             running.prepare()
         except OSError as error:
@@ -147,15 +148,15 @@ _VERSIONS: Final = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLS
 class _TlsAdapter(Adapter):
     """Wraps accepted sockets; the handshake is left to the worker that reads first."""
 
-    def __init__(self, contexts: Contexts) -> None:
-        self._contexts = contexts
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        self._context = context
 
     def bind(self, sock: Any) -> Any:
         return sock
 
     def wrap(self, sock: Any) -> tuple[ssl.SSLSocket, dict[str, str]]:
         try:
-            wrapped = self._contexts.current().wrap_socket(
+            wrapped = self._context().wrap_socket(
                 sock, server_side=True, do_handshake_on_connect=False
             )
         except OSError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import promql_parser as promql
 import yaml
+
 from orphanwatch.exporter import names
 from orphanwatch.exporter.names import Family, Kind, StoreName
 
@@ -71,7 +72,7 @@ def matchers(selector: promql.VectorSelector) -> set[tuple[str, str, str]]:
     }
 
 
-def family_of(sample: str) -> Family | None:
+def family_of(sample: str | None) -> Family | None:
     """Return the family that a sample name belongs to; None for a name that is not ours."""
     for family in names.FAMILIES:
         suffixes = ("_bucket", "_sum", "_count") if family.kind is Kind.HISTOGRAM else ("",)

@@ -1,6 +1,7 @@
 """Made-up evaluations for the counter book, and a small world to be killed in.
 
-Run as a program it is that world: ``run`` lives through it, ``sweep`` kills it at every statement.
+Run as a program it is that world: ``run`` lives in it for ever, ``sweep`` is killed in it at
+every single statement.
 """
 
 import json
@@ -38,7 +39,7 @@ from orphanwatch.exporter.state import CounterBook, Counters, LeaseSight
 
 START = Instant(1_700_000_000 * SECOND)
 DAY = 86400 * SECOND
-STEPS = 6
+STEPS = 4
 
 
 def a_config(**changes: Any) -> Config:
@@ -119,19 +120,19 @@ def moved(counters: Counters) -> dict[str, float]:
 
 
 def a_step(book: CounterBook, step: int) -> tuple[Evaluation, LeaseSight]:
-    """Return what is read at a step of the world: four tasks, half a minute between the steps."""
+    """Return what is read at a step of the world: four tasks, a minute between the steps."""
     since = (book.counting_since - START) / SECOND
-    at = 30.0 * step
+    at = 60.0 * step
     tasks = [f"t{number}" for number in range(4) if number <= step]
     tallies = [
         a_tally(
             10.0 * (step + 1), task=task, prorated=1.5 * step, straddling=3.0 * step,
-            before=10.0 * (1 + since // 30), cause=list(Cause)[number],
+            before=10.0 * (1 + since // 60), cause=list(Cause)[number],
         )
         for number, task in enumerate(tasks)
     ]  # fmt: skip
     settled = [
-        a_propagation(0.7 * number, task=f"s{number}", stopped=30.0 * number)
+        a_propagation(0.7 * number, task=f"s{number}", stopped=60.0 * number)
         for number in range(1, step + 1)
     ]
     rejected = [
@@ -146,14 +147,14 @@ def a_step(book: CounterBook, step: int) -> tuple[Evaluation, LeaseSight]:
     return seen, LeaseSight(listed=held, of_watched=held, watched_ids=frozenset(tasks))
 
 
-def live_on(path: Path, first: int, last: int, publish: Callable[[str], object]) -> None:
-    """Live through the steps from ``first`` on, and publish after each what is counted."""
+def live_on(path: Path, first: int, last: int, tell: Callable[[str], object]) -> None:
+    """Live through the steps from ``first`` on, and tell after each what is counted."""
     config = a_config()
     book = CounterBook.open(path, config, START)
     for step in range(first, last):
         evaluation, sight = a_step(book, step)
         counters = book.apply(evaluation, config, refresh_seconds=0.01, leases=sight)
-        publish(json.dumps({"step": step, "moved": moved(counters)}))
+        tell(json.dumps({"step": step, "moved": moved(counters)}))
     book.close()
 
 
@@ -172,6 +173,12 @@ def die_at_statement(number: int) -> None:
         return connection
 
     sqlite3.connect = connect_counting  # type: ignore[assignment]  # this process dies of it
+
+
+def publish(line: str) -> None:
+    """Write a line where whoever started this process reads it at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _in_a_child(path: Path, log: Path, first: int, statement: int) -> bool:
@@ -198,13 +205,11 @@ def sweep() -> None:
             # What was committed and not published is simply read again.
             _in_a_child(path, log, len(published), 0)
             lines = [json.loads(line) for line in log.read_text().splitlines()]
-        print(json.dumps({"statement": statement, "killed": killed, "published": lines}))
+        publish(json.dumps({"statement": statement, "killed": killed, "published": lines}))
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "sweep":
         sweep()
     else:
-        live_on(
-            Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), lambda it: print(it, flush=True)
-        )
+        live_on(Path(sys.argv[2]), int(sys.argv[3]), sys.maxsize, publish)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from artifact_configs import STORES, small_config
+from artifact_configs import STORES, golden, small_config
 from click.testing import CliRunner
 from grafana_foundation_sdk.models import units
+from promql_facts import disagreements, family_of, healthy_series, matchers, selectors
+
 from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.alerts.timing import stale_age
 from orphanwatch.dashboards.build import build
@@ -16,9 +18,7 @@ from orphanwatch.dashboards.commands import dashboards
 from orphanwatch.dashboards.links import OVERVIEW_UID, PANEL_OF_ALERT, Panel
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import seconds
-from promql_facts import disagreements, family_of, healthy_series, matchers, selectors
 
-GOLDEN = Path(__file__).parent / "golden" / "dashboards"
 UNITS = {value for name, value in vars(units).items() if isinstance(value, str) and name[0] != "_"}
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 FILES = tuple(build(small_config()))
@@ -47,7 +47,8 @@ def exprs(document: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("file", FILES)
 def test_golden(file: str) -> None:
     """The small config gives the committed dashboard, byte for byte."""
-    assert build(small_config())[file] == (GOLDEN / file).read_text(encoding="utf-8")
+    text = build(small_config())[file]
+    assert text == golden(f"dashboards/{file}", text)
 
 
 def test_stable() -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
 from orphanwatch.exporter import config
-from orphanwatch.exporter.cli import main
+from orphanwatch.exporter.cli import orphanwatch
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import format_duration
 
@@ -169,7 +169,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
         yield from commands(found, f"{name} {inner}")
 
 
-COMMANDS = dict(commands(main, "orphanwatch"))
+COMMANDS = dict(commands(orphanwatch, "orphanwatch"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -13,10 +13,12 @@ import pytest
 from state_worlds import DAY, START, a_config, a_propagation, a_tally, after, an_evaluation, moved
 
 from orphanwatch.exporter.errors import StateError
+from orphanwatch.exporter.instants import SECOND
 from orphanwatch.exporter.state import CounterBook, Counters
 from orphanwatch.exporter.state_schema import APPLICATION_ID
 
 CONFIG = a_config()
+DAYS = DAY // SECOND
 AFRESH = "move it away, with its -wal and -shm files, and start again"
 
 
@@ -41,6 +43,23 @@ def overwrite_pages(path: Path) -> None:
         file.write(b"scribble" * ((size - 4096) // 8))
 
 
+def cut_short(path: Path) -> None:
+    """Leave only the first two pages."""
+    os.truncate(path, 8192)
+
+
+def replace_by_a_folder(path: Path) -> None:
+    """Put a folder where the file was."""
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_a_store(path: Path) -> None:
+    """Put somebody else's database where the file was."""
+    path.unlink()
+    run_sql("CREATE TABLE tasks (task_id TEXT)")(path)
+
+
 def run_sql(*statements: str) -> Callable[[Path], None]:
     """Return what has another program write to the file."""
 
@@ -58,37 +77,40 @@ def run_sql(*statements: str) -> Callable[[Path], None]:
     ("spoil", "problem", "remedy"),
     [
         pytest.param(
-            lambda path: path.write_text("no database at all " * 100),
+            lambda path: path.write_text("no database at all " * 500),
             "is damaged, or no SQLite file",
             AFRESH,
             id="a text file in its place",
         ),
         pytest.param(
-            lambda path: (written(path), overwrite_pages(path)),
+            overwrite_pages,
             "is damaged",
             AFRESH,
             id="pages overwritten",
         ),
         pytest.param(
-            lambda path: (written(path), os.truncate(path, 8192)),
+            cut_short,
             "is damaged",
             AFRESH,
             id="a file cut short",
         ),
         pytest.param(
-            lambda path: (written(path), run_sql("PRAGMA user_version = 2")(path)),
+            run_sql("PRAGMA user_version = 2"),
             "has version 2, and this orphanwatch reads version 1",
             "run the orphanwatch that wrote it",
             id="a newer version",
         ),
         pytest.param(
-            run_sql("CREATE TABLE tasks (task_id TEXT)"),
+            replace_by_a_store,
             "is a database of something else",
             "set state_file to a file of its own",
             id="the file of a store",
         ),
         pytest.param(
-            lambda path: path.mkdir(), "can't be opened", "its folder must exist", id="a folder"
+            replace_by_a_folder,
+            "can't be opened",
+            "its folder must exist",
+            id="a folder in its place",
         ),
     ],
 )
@@ -97,6 +119,7 @@ def test_a_file_that_cannot_be_used(
 ) -> None:
     """The error names the file, what is wrong with it, and the remedy."""
     path = tmp_path / "state.db"
+    written(path)
     spoil(path)
     with pytest.raises(StateError) as caught:
         CounterBook.open(path, CONFIG, START)
@@ -123,6 +146,7 @@ def test_a_store_named_by_mistake_is_left_alone(tmp_path: Path) -> None:
 OWNER = """
 import sys
 from state_worlds import START, a_config
+from orphanwatch.exporter.instants import SECOND
 from orphanwatch.exporter.state import CounterBook
 book = CounterBook.open(sys.argv[1], a_config(), START)
 print("open", flush=True)
@@ -191,7 +215,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_start_in_the_future_is_corrected(tmp_path: Path) -> None:
     """A clock that was wrong when counting began does not silence the counters until then."""
-    CounterBook.open(tmp_path / "state.db", CONFIG, after(9999 * DAY)).close()
+    CounterBook.open(tmp_path / "state.db", CONFIG, after(9999 * DAYS)).close()
     book = CounterBook.open(tmp_path / "state.db", CONFIG, after(60))
     assert book.counting_since == after(60)
     book.close()
@@ -202,7 +226,7 @@ def test_a_start_in_the_future_is_corrected(tmp_path: Path) -> None:
 
 def test_samples_can_be_read_beside_the_owner(tmp_path: Path) -> None:
     """Another program reads the samples while the owner writes, and finds them for their time."""
-    path, days = tmp_path / "state.db", DAY / 1e6
+    path = tmp_path / "state.db"
     book = CounterBook.open(path, CONFIG, START)
     samples = [a_propagation(2), a_propagation(0, task="t0")]
     book.apply(an_evaluation(90, propagations=samples), CONFIG, refresh_seconds=0.01)
@@ -216,7 +240,7 @@ def test_samples_can_be_read_beside_the_owner(tmp_path: Path) -> None:
     ]
     found = []
     for day in (8, 29, 31):
-        book.apply(an_evaluation(day * days), CONFIG, refresh_seconds=0.01)
+        book.apply(an_evaluation(day * DAYS), CONFIG, refresh_seconds=0.01)
         found.append(reader.execute(query).fetchall())
     reader.close()
     book.close()

@@ -99,7 +99,8 @@ def test_open_tasks(tmp_path: Path, evaluations: list[Evaluation], remembered: s
         apply(book, evaluation)
     book.close()
     again = CounterBook.open(tmp_path / "state.db", CONFIG, after(10 * DAYS))
-    assert (book.memory.open_tasks, again.memory.open_tasks) == (remembered, remembered)
+    assert book.memory.open_tasks == remembered
+    assert again.memory.open_tasks == remembered
     again.close()
 
 

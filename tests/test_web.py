@@ -3,7 +3,9 @@
 import gzip
 import http.client
 import json
+import queue
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +14,7 @@ from typing import Any
 
 import made_up_boards as made_up
 import pytest
+from cheroot import errors
 from structlog.testing import capture_logs
 
 from orphanwatch.exporter.board import Board, Published
@@ -20,9 +23,10 @@ from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.web import WebApp
 from orphanwatch.exporter.web_address import Address
-from orphanwatch.exporter.web_config import WebConfigFile
+from orphanwatch.exporter.web_config import WebConfig, WebConfigFile
+from orphanwatch.exporter.web_guard import Guard
 from orphanwatch.exporter.web_response import SECURITY_HEADERS, Handler, accepts_gzip
-from orphanwatch.exporter.web_server import THREADS, WebServer
+from orphanwatch.exporter.web_server import THREADS, WebServer, _Server, _TlsAdapter
 
 LOOPBACK = Address("127.0.0.1", 0)
 PAGES = {"service-page.html": b"<h1>Shed</h1>", "service-page.md": b"# Shed\n"}
@@ -323,3 +327,45 @@ def test_stopping_twice_and_never_started() -> None:
     running.stop()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+class FakeConnection:
+    """A connection that was seen before, and may be closed."""
+
+    last_used = 1.0
+    closed = False
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+def test_more_than_the_queue_holds_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond threads and queue a connection is closed at once, and the log says so."""
+    running, connection = _Server(("127.0.0.1", 0), Guard(broken, WebConfig)), FakeConnection()
+
+    def full(connection: object) -> None:
+        raise queue.Full
+
+    monkeypatch.setattr(running.requests, "put", full)
+    with capture_logs() as logs:
+        running.process_conn(connection)
+    assert connection.closed
+    assert [log["event"] for log in logs] == ["too many requests, one dropped"]
+
+
+@pytest.mark.parametrize(("level", "name"), [(20, "debug"), (30, "warning"), (40, "error")])
+def test_the_server_logs_where_we_log(level: int, name: str) -> None:
+    """What cheroot has to say goes to our log, at its level."""
+    with capture_logs() as logs:
+        _Server(("127.0.0.1", 0), Guard(broken, WebConfig)).error_log("something", level)
+    assert [(log["event"], log["log_level"]) for log in logs] == [("something", name)]
+
+
+def test_a_client_that_left_costs_one_connection() -> None:
+    """A socket that is gone before the TLS handshake is told to cheroot in its own words."""
+    gone = socket.socket()
+    gone.close()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with pytest.raises(errors.FatalSSLAlert):
+        _TlsAdapter(lambda: context).wrap(gone)

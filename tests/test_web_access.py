@@ -3,11 +3,12 @@
 import base64
 import http.client
 import os
+import shutil
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -127,8 +128,9 @@ def test_headers_of_the_file(tmp_path: Path) -> None:
     ("header", "expected"),
     [
         pytest.param(basic("a:b"), ("a", b"b"), id="plain"),
+        pytest.param("BASIC YTpi", ("a", b"b"), id="the scheme in capitals"),
         pytest.param(basic("a:b:c"), ("a", b"b:c"), id="a colon in the password"),
-        pytest.param(basic("ä:ö").lower().replace("basic", "BASIC"), None, id="broken base64"),
+        pytest.param("Basic YQ", None, id="broken base64"),
         pytest.param(basic("nocolon"), None, id="no colon"),
         pytest.param("Bearer abc", None, id="another scheme"),
         pytest.param("Basic \xff", None, id="no ASCII"),
@@ -169,19 +171,28 @@ def test_guessing_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bcrypt, "checkpw", slow)
     with ThreadPoolExecutor(5) as pool:
         guesses = [pool.submit(passwords.admit, users, "alice", b"%d" % n) for n in range(5)]
-        cut = next(guess for guess in iter_done(guesses))
-        assert cut is None
+        assert next(as_completed(guesses)).result() is None
         assert passwords.admit(users, "alice", PASSWORD.encode()) is True
         stuck.set()
     assert sorted(str(guess.result()) for guess in guesses) == ["False"] * 4 + ["None"]
 
 
-def iter_done(guesses: list[Any]) -> Iterator[Any]:
-    """Yield results as they come."""
-    from concurrent.futures import as_completed
+def test_too_many_guesses_are_sent_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too many passwords are being checked, the answer is to come again, not a page."""
+    monkeypatch.setattr(Passwords, "admit", lambda *_: None)
+    with serving(config_file(tmp_path, f"basic_auth_users: {{prometheus: {HASH}}}")) as server:
+        status, headers = ask(server, login=f"prometheus:{PASSWORD}")
+    assert (status, headers["Retry-After"]) == (503, "1")
 
-    for guess in as_completed(guesses):
-        yield guess.result()
+
+def test_only_so_many_passwords_are_remembered() -> None:
+    """What is remembered stays bounded, whoever logs in."""
+    passwords = Passwords()
+    for number in range(102):
+        word = b"%d" % number
+        users = {"alice": bcrypt.hashpw(word, bcrypt.gensalt(4)).decode()}
+        assert passwords.admit(users, "alice", word) is True
+    assert len(passwords._right) == 100
 
 
 def openssl(folder: Path, *arguments: str) -> None:
@@ -241,6 +252,34 @@ def test_https(tmp_path: Path, certificates: Path) -> None:
         assert ask(server, tls=older)[0] == 200
 
 
+def test_the_format_is_the_toolkits(tmp_path: Path, certificates: Path) -> None:
+    """A file that uses every key we read is a valid one to Prometheus's own checker."""
+    promtool = shutil.which("promtool")
+    assert promtool is not None, "promtool is missing; install the Debian package prometheus"
+    more = (
+        f", client_ca_file: {certificates}/client.pem, min_version: TLS12, max_version: TLS13, "
+        "client_auth_type: VerifyClientCertIfGiven"
+    )
+    path = tls_file(tmp_path, certificates, more)
+    text = f"""{path.read_text(encoding="utf-8")}
+basic_auth_users: {{prometheus: {HASH}}}
+http_server_config:
+  http2: true
+  headers:
+    Content-Security-Policy: default-src 'none'
+    X-Frame-Options: deny
+    X-Content-Type-Options: nosniff
+    X-XSS-Protection: "0"
+    Strict-Transport-Security: max-age=600
+"""
+    path.write_text(text, encoding="utf-8")
+    subprocess.run([promtool, "check", "web-config", str(path)], check=True, capture_output=True)
+    with serving(path) as server:
+        login = f"prometheus:{PASSWORD}"
+        status, headers = ask(server, login=login, tls=trusting(certificates))
+    assert (status, headers["Strict-Transport-Security"]) == (200, "max-age=600")
+
+
 def test_old_tls_is_refused(tmp_path: Path, certificates: Path) -> None:
     """A client below the least version does not get in, and the server goes on."""
     path = tls_file(tmp_path, certificates, ", min_version: TLS13")
@@ -269,7 +308,7 @@ def test_client_certificates(tmp_path: Path, certificates: Path) -> None:
     with serving(tls_file(tmp_path, certificates, more)) as server:
         assert ask(server, tls=trusting(certificates, client="client"))[0] == 200
         for stranger in ("", "second"):
-            with pytest.raises(OSError, match="alert|reset|EOF"):
+            with pytest.raises(OSError, match=r"alert|reset|EOF|pipe|closed"):
                 ask(server, tls=trusting(certificates, client=stranger))
 
 
@@ -304,6 +343,15 @@ def test_certificates_that_do_not_fit(
     )
     server = WebServer(hello, Address("127.0.0.1", 0), WebConfigFile(config_file(tmp_path, text)))
     with pytest.raises(ConfigError, match=cert):
+        server.start()
+
+
+def test_a_client_ca_that_is_none(tmp_path: Path, certificates: Path) -> None:
+    """A client CA that can't be read is named, and nothing is served without it."""
+    more = ", client_ca_file: key.pem, client_auth_type: RequireAndVerifyClientCert"
+    path = tls_file(tmp_path, certificates, more)
+    server = WebServer(hello, Address("127.0.0.1", 0), WebConfigFile(path))
+    with pytest.raises(ConfigError, match=r"key\.pem: can't be used"):
         server.start()
 
 

@@ -11,13 +11,15 @@ from typing import Final
 
 import click
 
+from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.demo.clock import running_clock
 from orphanwatch.exporter.demo.prometheus import find_prometheus
 from orphanwatch.exporter.demo.show import DemoError, Options, Surroundings, show
 from orphanwatch.exporter.instants import Micros, parse_duration
-from orphanwatch.exporter.serve import start as start_exporter
+from orphanwatch.exporter.serve import RunningExporter, start
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
+from orphanwatch.runbooks.render import render_all
 
 _SLOWEST: Final = 0.1
 _FASTEST: Final = 5
@@ -84,7 +86,7 @@ def demo(
         clock=running_clock(speed),
         say=click.echo,
         stopping=stopping,
-        start_exporter=start_exporter,
+        start_exporter=_start_exporter,
         write_rules=_write_rules,
     )
     with _signals_set(stopping), _kept_or_temporary(folder) as kept:
@@ -96,6 +98,11 @@ def demo(
             with_prometheus=with_prometheus,
         )
         show(options, around)
+
+
+def _start_exporter(config: Config, address: Address, clock: Clock) -> RunningExporter:
+    pages = {name: text.encode() for name, text in render_all(config).items()}
+    return start(config, address, clock, pages=pages)
 
 
 def _write_rules(config: Config, folder: Path) -> Path:

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable
 
+from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.demo.story import Story, Turn
-from orphanwatch.exporter.instants import Instant
 
 
 class Player:
@@ -14,7 +14,7 @@ class Player:
         self,
         story: Story,
         *,
-        clock: Callable[[], Instant],
+        clock: Clock,
         pause_seconds: float,
         tell: Callable[[Turn], None],
     ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
+from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config import ACTION_WORDS, Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.demo.player import Player
@@ -30,8 +31,8 @@ from orphanwatch.exporter.names import Action
 from orphanwatch.exporter.web_address import Address
 
 _LOOK_EVERY_SECONDS: Final = 0.2
-
-Clock = Callable[[], Instant]
+_REASON: Final = " " * 18
+"""A reason stands below the words of its verdict."""
 
 
 class Exporter(Protocol):
@@ -40,6 +41,10 @@ class Exporter(Protocol):
     @property
     def address(self) -> Address:
         """Where it listens."""
+
+    @property
+    def url(self) -> str:
+        """The landing page."""
 
     def verdict(self) -> Verdict | None:
         """Return the present verdict; None before the first one."""
@@ -108,16 +113,16 @@ def show(options: Options, around: Surroundings) -> None:
             rules = around.write_rules(config, folder)
             prometheus = Prometheus.start(folder, config, str(exporter.address), rules)
             running.callback(prometheus.stop)
-        for line in _welcome(folder, exporter.address, prometheus):
+        for line in _welcome(folder, exporter.url, prometheus):
             around.say(line)
         _watch(player, exporter, turns, options.length, around)
 
 
-def _welcome(folder: Path, address: Address, prometheus: Prometheus | None) -> Iterator[str]:
+def _welcome(folder: Path, url: str, prometheus: Prometheus | None) -> Iterator[str]:
     yield "A small inference stack on SQLite, and Orphanwatch on it."
     yield ""
-    yield f"  Landing page  http://{address}/"
-    yield f"  Metrics       http://{address}/metrics"
+    yield f"  Landing page  {url}"
+    yield f"  Metrics       {url}metrics"
     if prometheus is not None:
         yield f"  Prometheus    http://{prometheus.address}/alerts"
     yield f"  Config        {folder / CONFIG}"
@@ -149,7 +154,9 @@ def _watch(
         now, verdict = around.clock(), exporter.verdict()
         if verdict is not None and verdict.action is not shown:
             shown = verdict.action
-            around.say(_line(now, shown, " ".join((ACTION_WORDS[shown], *verdict.reasons[:1]))))
+            around.say(_line(now, shown, ACTION_WORDS[shown]))
+            for reason in verdict.reasons[:1]:
+                around.say(f"{_REASON}{reason}")
         if length is not None and now - started >= length:
             return
 

@@ -65,9 +65,9 @@ def last_evidence(
     signs = [readings.last_evidence] if readings.last_evidence is not None else []
     for watch in readings.watched:
         charges = charges_of(readings, watch)
-        if charges is not None and charges.last_orphan_charge is not None:
-            if _pages(charges, config):
-                signs.append(charges.last_orphan_charge)
+        newest = charges.last_orphan_charge if charges is not None else None
+        if charges is not None and newest is not None and _pages(charges, config):
+            signs.append(newest)
         if watch.is_abandoned:
             signs += _ends(watch, watch.leases, config, readings)
     return max(signs, default=None)

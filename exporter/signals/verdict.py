@@ -14,6 +14,7 @@ from orphanwatch.exporter.signals.samples import Gauges
 def verdict(
     at: Instant,
     config: Config,
+    *,
     stores: Mapping[StoreName, StoreHealth],
     gauges: Gauges,
     found: Conditions,
@@ -31,8 +32,8 @@ def verdict(
     return Verdict(
         action=Action.SCALE,
         reasons=(
-            "no orphan tokens, no orphan lease and no duplicate in flight; every store that the "
-            "two arms need was read",
+            "no orphan tokens, no orphan lease and no duplicate in flight",
+            "every store that the two arms need was read",
         ),
     )
 

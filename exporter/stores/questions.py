@@ -61,6 +61,16 @@ class Windows:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What ``check`` wants to know of a store beyond its rows."""
+
+    unstated: tuple[str, ...]
+    """Canonical columns that the store does not state."""
+    advised: tuple[str, ...]
+    """Statements that would add the indexes which the questions look for and don't find."""
+
+
 class Store(Protocol):
     """One logical store while it is being read."""
 
@@ -83,6 +93,10 @@ class Store(Protocol):
 
     def rejected(self) -> tuple[Rejected, ...]:
         """Return the rows of this reading that could not be used."""
+        ...
+
+    def inspect(self) -> Inspection:
+        """Return what the store lacks, for ``check``."""
         ...
 
 

@@ -108,7 +108,7 @@ def resolve_relation(
     unique = (
         frozenset()
         if _is_select(config.relation)
-        else dialect.unique_columns(connection, config.relation.split(".")[-1])
+        else dialect.unique_columns(connection, config.relation.rpartition(".")[2])
     )
     return Relation(
         store=store,

@@ -57,6 +57,14 @@ class SqlGateway(SqlReader):
     """A table, view or SELECT with one row a task."""
 
     name: ClassVar = StoreName.GATEWAY
+    looked_up: ClassVar = (
+        "task_id",
+        "retry_id",
+        "submitted_at",
+        "deadline_at",
+        "cancelled_at",
+        "finished_at",
+    )
 
     def __init__(self, config: GatewayStore) -> None:
         super().__init__(config)

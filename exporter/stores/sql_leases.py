@@ -25,6 +25,7 @@ class SqlLeases(SqlReader):
     """A table, view or SELECT with one row a lease."""
 
     name: ClassVar = StoreName.LEASES
+    looked_up: ClassVar = ("task_id", "worker_id", "released_at")
 
     @property
     def states_heartbeats(self) -> bool:

@@ -48,6 +48,7 @@ class SqlLedger(SqlReader):
     """A table, view or SELECT with one row a charge."""
 
     name: ClassVar = StoreName.LEDGER
+    looked_up: ClassVar = ("task_id", "charged_at")
 
     def __init__(self, config: LedgerStore) -> None:
         super().__init__(config)

@@ -24,6 +24,7 @@ class SqlQueue(SqlReader):
     """A table, view or SELECT with one row a sample."""
 
     name: ClassVar = StoreName.QUEUE
+    looked_up: ClassVar = ("sampled_at",)
 
     def newest(self, windows: Windows) -> QueueSample | None:
         """Return the newest sample taken by now; one without a stamp is taken as of now."""

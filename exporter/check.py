@@ -1,0 +1,182 @@
+"""``check``: what is wrong with config, stores, indexes, clocks and ids, and the remedy."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from orphanwatch.exporter.channel import Channel, Channels
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import Instant, format_instant, seconds
+from orphanwatch.exporter.names import ARM_STORES, StoreName
+from orphanwatch.exporter.reading import read_stores
+from orphanwatch.exporter.readings import Readings
+from orphanwatch.exporter.stores.questions import Inspection
+
+# Beyond this, besides the configured allowance, a cutoff is off by more than a usual grace.
+_TOLERATED_SKEW_SECONDS: Final = 1.0
+
+
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Works, but something is unknown or slow because of it."""
+    WRONG = "wrong"
+    """Must be mended: exit code 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Level
+    where: str
+    said: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return whether it must be mended."""
+        return self.level is Level.WRONG
+
+    def __str__(self) -> str:
+        """Return the finding as one line."""
+        return f"{self.level:<5}  {self.where}: {self.said}"
+
+
+_UNSTATED: Final[dict[tuple[StoreName, str], str]] = {
+    (StoreName.GATEWAY, "cancelled_at"): "client cancels are unseen, only deadlines stop a task",
+    (StoreName.GATEWAY, "deadline_at"): "deadlines, slack and shed due are unknown",
+    (StoreName.GATEWAY, "finished_at"): "no task ever finishes: attached tasks only grow",
+    (StoreName.GATEWAY, "submitted_at"): "attached tasks, gap and split signal are unknown",
+    (StoreName.GATEWAY, "retry_id"): "retries, siblings and duplicates can't be joined",
+    (StoreName.GATEWAY, "attempt"): "retries without a retry id are unseen",
+    (StoreName.GATEWAY, "pool"): "a task's pool is its first lease's",
+    (StoreName.LEASES, "heartbeat_at"): "a lease lives until its release, crashed workers too",
+    (StoreName.LEASES, "released_at"): "a lease ends by its heartbeat, or when it vanishes",
+    (StoreName.LEASES, "acquired_at"): "propagation and started_after_stop are unknown",
+    (StoreName.LEASES, "worker_id"): "workers can't be named, and a ledger keyed by them not told",
+    (StoreName.LEASES, "pool"): "work in the wrong pool is unseen",
+    (StoreName.QUEUE, "sampled_at"): "the newest sample can't be told: its age is unknown",
+    (StoreName.QUEUE, "depth"): "calm, gap and the split signal are unknown",
+    (StoreName.QUEUE, "in_flight"): "the in-flight gap is unknown",
+}
+"""What is unknown or weaker without a column."""
+
+
+def run_check(config: Config, at: Instant) -> list[Finding]:
+    """Return what was found, in the order of the stores; asks each store once."""
+    channels = Channels(config)
+    try:
+        readings = read_stores(channels, config, at).readings
+        inspections = {
+            channel.name: _inspect(channel) for channel in channels.all() if channel.is_up
+        }
+    finally:
+        channels.stop()
+    return [
+        *_config_findings(config),
+        *_store_findings(config, readings, inspections),
+        *_identity_findings(config, readings),
+    ]
+
+
+def _inspect(channel: Channel[Any]) -> Inspection | None:
+    channel.begin()
+    try:
+        return channel.ask(lambda store: store.inspect())
+    finally:
+        channel.end()
+
+
+def _config_findings(config: Config) -> Iterator[Finding]:
+    yield Finding(Level.OK, "config", f"{len(config.pools)} pools, service {config.service}")
+    if not config.overflow_pools:
+        yield Finding(Level.NOTE, "pools", "none has role overflow: there is nothing to shed from")
+    if config.state_file is None:
+        yield Finding(
+            Level.NOTE, "state_file", "is not set: counters start at 0 with each start of serve"
+        )
+
+
+def _store_findings(
+    config: Config, readings: Readings, inspections: dict[StoreName, Inspection | None]
+) -> Iterator[Finding]:
+    for name in StoreName:
+        where = f"stores.{name}"
+        health = readings.stores[name]
+        if name not in config.stores.configured():
+            level = Level.WRONG if name in ARM_STORES else Level.NOTE
+            yield Finding(level, where, "is not configured; add it, or stay blind to what it says")
+        elif not health.up:
+            yield Finding(Level.WRONG, where, f"can't be read: {health.problem}")
+        else:
+            yield Finding(Level.OK, where, f"read as of {format_instant(readings.at)}")
+            yield from _inspection_findings(name, where, inspections.get(name))
+            yield from _skew_findings(config, where, health.clock_skew_seconds)
+    for row in readings.rejected:
+        yield Finding(
+            Level.NOTE, f"stores.{row.store}", f"{row.count} row not used ({row.reason}): {row.key}"
+        )
+
+
+def _inspection_findings(
+    name: StoreName, where: str, inspection: Inspection | None
+) -> Iterator[Finding]:
+    if inspection is None:
+        return
+    for column in inspection.unstated:
+        words = _UNSTATED.get((name, column))
+        if words is not None:
+            yield Finding(
+                Level.NOTE, f"{where}.columns", f"{column} is not stated: {words}; map it if it is"
+            )
+    for statement in inspection.advised:
+        yield Finding(Level.NOTE, f"{where}.relation", f"an index is missing; {statement};")
+
+
+def _skew_findings(config: Config, where: str, skew: float | None) -> Iterator[Finding]:
+    if skew is None:
+        return
+    allowed = seconds(config.clock_skew_allowance) + _TOLERATED_SKEW_SECONDS
+    if abs(skew) > allowed:
+        yield Finding(
+            Level.WRONG,
+            where,
+            f"its clock is {skew:+.1f} s off ours; set both by NTP, or raise clock_skew_allowance",
+        )
+
+
+def _identity_findings(config: Config, readings: Readings) -> Iterator[Finding]:
+    gateway = readings.gateway
+    if gateway is None:
+        return
+    if readings.ledger is not None:
+        keys = {key for key in readings.ledger.window.by_key if key is not None}
+        yield _join("ledger keys of the newest window", keys, gateway.known_ids)
+    if readings.leases is not None:
+        held = {lease.task_id for lease in readings.leases.unreleased if lease.task_id is not None}
+        yield _join("task ids of unreleased leases", held, gateway.known_ids)
+        pools = {lease.pool for lease in readings.leases.unreleased} | {
+            task.pool for task in gateway.tasks.values()
+        }
+        for pool in sorted(pool for pool in pools if pool is not None and pool not in config.pools):
+            yield Finding(
+                Level.NOTE, "pools", f"the stores name pool {pool!r}, which is not configured"
+            )
+
+
+def _join(what: str, ids: set[str], known: frozenset[str]) -> Finding:
+    matched = len(ids & known)
+    if not ids:
+        return Finding(Level.NOTE, "identity", f"there are no {what} to judge by")
+    said = f"{matched} of {len(ids)} {what} are tasks of the gateway"
+    if matched == 0:
+        example = min(ids)
+        return Finding(
+            Level.WRONG,
+            "identity",
+            f"{said} (for example {example!r}); the stores must share one task id",
+        )
+    return Finding(Level.OK if matched == len(ids) else Level.NOTE, "identity", said)

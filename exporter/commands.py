@@ -1,0 +1,132 @@
+"""The commands that read the stores: ``serve``, ``snapshot`` and ``check``."""
+
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from orphanwatch.exporter.clock import wall_clock
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.instants import Instant, parse_instant
+from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
+from orphanwatch.exporter.web_config import OPEN_FLAG
+
+config_option = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The configuration.",
+)
+
+
+def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
+    return parse_address(text)
+
+
+def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
+    try:
+        return None if text is None else parse_instant(text)
+    except (ValueError, TypeError) as error:
+        raise click.BadParameter(
+            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
+        ) from error
+
+
+@click.command(epilog="Example: orphanwatch serve --config.file orphanwatch.yml")
+@config_option
+@click.option(
+    "--web.listen-address",
+    "address",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    callback=_address,
+    help="Where to listen; port 0 is any free one.",
+)
+@click.option(
+    "--web.config.file",
+    "web_config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="TLS and users, in the format of Prometheus' exporter-toolkit.",
+)
+@click.option(
+    OPEN_FLAG,
+    "allow_unauthenticated",
+    is_flag=True,
+    help="Listen beyond this machine without a login, where the network itself is closed.",
+)
+def serve(
+    config_file: Path,
+    address: Address,
+    web_config: Path | None,
+    *,
+    allow_unauthenticated: bool,
+) -> None:
+    """Refresh in the background and serve metrics, status page and runbook until stopped."""
+    from orphanwatch.exporter.serve import start  # noqa: PLC0415  (snapshot needs no web server)
+    from orphanwatch.runbooks.render import render_all  # noqa: PLC0415  (likewise no pages)
+
+    config = load_config(config_file)
+    stopping = threading.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: stopping.set())
+    running = start(
+        config,
+        address,
+        pages={name: text.encode() for name, text in render_all(config).items()},
+        web_config=web_config,
+        allow_unauthenticated=allow_unauthenticated,
+    )
+    click.echo(f"orphanwatch is listening on {running.url}", err=True)
+    stopping.wait()
+    running.stop()
+
+
+@click.command(epilog="Example: orphanwatch snapshot --config.file orphanwatch.yml --format json")
+@config_option
+@click.option(
+    "--at",
+    callback=_instant,
+    help="As of this instant: ISO 8601 or epoch; without it, now.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["prometheus", "json"]),
+    default="prometheus",
+    show_default=True,
+    help="The metrics page, or one JSON document with verdict and orphans.",
+)
+def snapshot(config_file: Path, at: Instant | None, form: str) -> None:
+    """Evaluate the stores once and print what is known. Exit code 0 whenever it evaluated."""
+    from orphanwatch.exporter.exposition import Format, encode  # noqa: PLC0415  (json needs none)
+    from orphanwatch.exporter.snapshot import (  # noqa: PLC0415  (check needs none)
+        document_of,
+        publish_snapshot,
+        take_snapshot,
+    )
+
+    config = load_config(config_file)
+    published = publish_snapshot(take_snapshot(config, wall_clock() if at is None else at), config)
+    if form == "json":
+        click.echo(json.dumps(document_of(published), indent=2, allow_nan=False))
+    else:
+        sys.stdout.write(encode(published, Format.TEXT).decode())
+
+
+@click.command(epilog="Example: orphanwatch check --config.file orphanwatch.yml")
+@config_option
+def check(config_file: Path) -> int:
+    """Say what is wrong with config, stores, columns, indexes, clocks and ids, and the remedy.
+
+    Exit code 0 if nothing is wrong, 1 if something is, 2 if the config can't be read.
+    """
+    from orphanwatch.exporter.check import run_check  # noqa: PLC0415  (the others need none)
+
+    findings = run_check(load_config(config_file), wall_clock())
+    for finding in findings:
+        click.echo(str(finding))
+    return int(any(finding.is_wrong for finding in findings))

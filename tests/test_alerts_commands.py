@@ -1,0 +1,105 @@
+"""The ``alerts`` commands, as a user types them."""
+
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from orphanwatch.alerts.artifacts import ALERTMANAGER, PROMETHEUS_RULE, RULE_TESTS, RULES
+from orphanwatch.alerts.commands import alerts
+from orphanwatch.exporter.errors import ConfigError, OrphanwatchError, RenderError
+
+GOLDEN = Path(__file__).parent / "golden" / "alerts"
+CONFIG = str(GOLDEN / "orphanwatch.yml")
+
+
+def type_in(*arguments: str) -> Result:
+    """Return what the command does."""
+    return CliRunner().invoke(alerts, arguments)
+
+
+def test_the_committed_files_are_what_the_command_builds(tmp_path: Path) -> None:
+    """The golden files are whole outputs; ``REWRITE_GOLDEN=1`` writes them anew."""
+    out = GOLDEN if os.environ.get("REWRITE_GOLDEN") else tmp_path
+    result = type_in("build", "--config.file", CONFIG, "--out", str(out))
+    assert result.exit_code == 0, result.output
+    for name in (RULES, RULE_TESTS, PROMETHEUS_RULE, ALERTMANAGER):
+        assert (out / name).read_text() == (GOLDEN / name).read_text()
+        assert str(out / name) in result.output
+
+
+def test_check_is_content_with_what_was_just_built(tmp_path: Path) -> None:
+    """A second look changes nothing and exits 0."""
+    type_in("build", "--config.file", CONFIG, "--out", str(tmp_path))
+    result = type_in("build", "--config.file", CONFIG, "--out", str(tmp_path), "--check")
+    assert (result.exit_code, result.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(None, id="a missing file"), pytest.param("edited", id="an edited file")]
+)
+def test_check_names_what_differs(text: str | None, tmp_path: Path) -> None:
+    """It exits 1, names the file and writes nothing."""
+    type_in("build", "--config.file", CONFIG, "--out", str(tmp_path))
+    changed = tmp_path / RULES
+    changed.unlink() if text is None else changed.write_text(text)
+    result = type_in("build", "--config.file", CONFIG, "--out", str(tmp_path), "--check")
+    assert result.exit_code == 1
+    assert result.output == f"{changed} is out of date; run alerts build again\n"
+    assert (changed.read_text() if changed.exists() else None) == text
+
+
+def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
+    """The error names the path and what to do."""
+    (tmp_path / "file").write_text("")
+    result = type_in("build", "--config.file", CONFIG, "--out", str(tmp_path / "file" / "rules"))
+    assert isinstance(result.exception, RenderError)
+    assert "choose another --out" in str(result.exception)
+
+
+def test_a_wrong_config_is_named(tmp_path: Path) -> None:
+    """The loader's error goes through as it is."""
+    result = type_in("test", "--config.file", str(tmp_path / "none.yml"))
+    assert isinstance(result.exception, ConfigError)
+
+
+def test_test_proves_the_rules_with_promtool() -> None:
+    """Both runs of promtool are reported, and exit 0 says that they passed."""
+    result = type_in("test", "--config.file", CONFIG)
+    assert result.exit_code == 0, result.output
+    assert "ok: promtool check rules orphanwatch.rules.yml\n" in result.output
+    assert "ok: promtool test rules orphanwatch.rules.test.yml\n" in result.output
+
+
+def test_test_reports_what_promtool_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that fails is told with promtool's own words, and the exit code is 1."""
+    program = tmp_path / "promtool"
+    program.write_text("#!/bin/sh\necho no such function >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = type_in("test", "--config.file", CONFIG)
+    assert result.exit_code == 1
+    assert "FAILED: promtool test rules orphanwatch.rules.test.yml" in result.output
+    assert "no such function" in result.output
+
+
+def test_test_without_promtool_says_where_it_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the program and a remedy."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = type_in("test", "--config.file", CONFIG)
+    assert type(result.exception) is OrphanwatchError
+    assert "promtool is not on PATH" in str(result.exception)
+    assert "apt-get install prometheus" in str(result.exception)
+
+
+@pytest.mark.parametrize("command", [pytest.param((), id="the group"), ("build",), ("test",)])
+def test_help_has_an_example(command: tuple[str, ...]) -> None:
+    """Each command's help shows a line to copy."""
+    result = type_in(*command, "--help")
+    assert result.exit_code == 0
+    assert "Example: orphanwatch alerts " in result.output

@@ -1,0 +1,174 @@
+"""The Alertmanager part: valid, routed by severity, and inhibiting what it may and no more."""
+
+import json
+import re
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from alert_configs import alert_config, run
+
+from orphanwatch.alerts.artifacts import ALERTMANAGER, build
+from orphanwatch.exporter.config import Config
+
+EVIDENCE = ("OrphanTokensAccruing", "OrphanLeasesAlive", "OrphanSplitSignal")
+NOTICES = ("OrphanGraceUnmeasured", "OrphanOverflowClosed")
+OTHERS_OF_OURS = ("OrphanDuplicateDecoders", "OrphanWasteBudgetBurn", "OrphanDetectorBlind")
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        pytest.param(alert_config().capacity_alerts, id="the default"),
+        pytest.param('team="capacity", alertname!="Quiet"', id="two matchers"),
+        pytest.param(r'alertname=~"Scale\\d+"', id="an escaped backslash"),
+        pytest.param("team=capacity", id="a bare value"),
+    ],
+)
+def test_amtool_accepts_the_file(matcher: str, tmp_path: Path) -> None:
+    """A matcher that we let through is one that Alertmanager can read."""
+    write(alert_config(capacity_alerts=matcher), tmp_path)
+    checked = run(tmp_path, "amtool", "check-config", ALERTMANAGER)
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("severity", "receiver"),
+    [
+        pytest.param("critical", "orphanwatch-page", id="critical pages"),
+        pytest.param("warning", "orphanwatch-ticket", id="a warning is a ticket"),
+        pytest.param("info", "orphanwatch-notice", id="info is a notice"),
+    ],
+)
+def test_the_severity_decides_who_is_told(severity: str, receiver: str, tmp_path: Path) -> None:
+    """Alertmanager's own router sends each severity to a receiver of its own."""
+    write(alert_config(), tmp_path)
+    labels = ("alertname=OrphanTokensAccruing", f"severity={severity}")
+    routed = run(
+        tmp_path, "amtool", "config", "routes", "test", f"--config.file={ALERTMANAGER}", *labels
+    )
+    assert routed.stdout.strip() == receiver
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize(
+    ("source", "inhibited"),
+    [
+        pytest.param(
+            "OrphanDetectorBlind", {*NOTICES, "ScaleUpPool"}, id="blindness spares all evidence"
+        ),
+        pytest.param("OrphanTokensAccruing", {"ScaleUpPool"}, id="tokens stop capacity alerts"),
+        pytest.param("OrphanLeasesAlive", {"ScaleUpPool"}, id="leases stop capacity alerts"),
+        pytest.param("OrphanSplitSignal", {"ScaleUpPool"}, id="the split stops capacity alerts"),
+        pytest.param("OrphanDuplicateDecoders", set(), id="another alert stops nothing"),
+    ],
+)
+def test_a_running_alertmanager_inhibits(source: str, inhibited: set[str], tmp_path: Path) -> None:
+    """While the source fires, exactly these alerts are muted, even with a wide matcher.
+
+    Sources other than the one under test are left out: they would mute on their own account.
+    """
+    wide = 'alertname=~".*(Scale|Orphan).*"'
+    write(alert_config(capacity_alerts=wide), tmp_path)
+    sources = {*EVIDENCE, "OrphanDetectorBlind"}
+    asked = [*EVIDENCE, *NOTICES, *OTHERS_OF_OURS, "ScaleUpPool", "DiskFull"]
+    firing = [name for name in asked if name == source or name not in sources]
+    with alertmanager(tmp_path) as url:
+        post(f"{url}/api/v2/alerts", [{"labels": {"alertname": name}} for name in firing])
+        assert muted(url, len(firing)) == inhibited
+
+
+@pytest.mark.servers
+def test_blindness_and_evidence_at_once_reach_the_pager(tmp_path: Path) -> None:
+    """A blind store never hides what the other arm still sees, nor the other way round."""
+    write(alert_config(), tmp_path)
+    firing = [*EVIDENCE, "OrphanDetectorBlind", "QueueDeep"]
+    with alertmanager(tmp_path) as url:
+        post(f"{url}/api/v2/alerts", [{"labels": {"alertname": name}} for name in firing])
+        assert muted(url, len(firing)) == {"QueueDeep"}
+
+
+def write(config: Config, folder: Path) -> None:
+    """Write the Alertmanager part of a config."""
+    (folder / ALERTMANAGER).write_text(build(config)[ALERTMANAGER])
+
+
+@contextmanager
+def alertmanager(folder: Path) -> Iterator[str]:
+    """Run Alertmanager on the generated file; the address, once it is ready."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = (
+        "prometheus-alertmanager",
+        f"--config.file={ALERTMANAGER}",
+        f"--web.listen-address={address}",
+        "--cluster.listen-address=",
+        f"--storage.path={folder / 'data'}",
+    )
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        try:
+            until(lambda: answers(f"http://{address}/-/ready"))
+            yield f"http://{address}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def answers(url: str) -> bool:
+    """Return whether the server answers well."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+def post(url: str, body: object) -> None:
+    """Post a JSON body."""
+    request = urllib.request.Request(  # noqa: S310  (our own server)
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    urllib.request.urlopen(request, timeout=5).close()  # noqa: S310  (our own server)
+
+
+def muted(url: str, expected: int) -> set[str]:
+    """Return the names of the inhibited alerts, once Alertmanager has looked at all."""
+    listed: list[Any] = []
+
+    def all_looked_at() -> bool:
+        with urllib.request.urlopen(f"{url}/api/v2/alerts", timeout=5) as response:
+            listed[:] = json.load(response)
+        states = [alert["status"]["state"] for alert in listed]
+        return len(states) == expected and "unprocessed" not in states
+
+    until(all_looked_at)
+    return {alert["labels"]["alertname"] for alert in listed if alert["status"]["inhibitedBy"]}
+
+
+def until(holds: Any) -> None:
+    """Wait until something holds; a minute is more than a slow machine needs."""
+    end = monotonic() + 60
+    while not holds():
+        assert monotonic() < end, "it did not happen within a minute"
+        sleep(0.1)
+
+
+def test_the_file_names_no_receiver_of_anybody(tmp_path: Path) -> None:
+    """Receivers are empty shells to be filled: no address, no secret, no host."""
+    write(alert_config(), tmp_path)
+    text = (tmp_path / ALERTMANAGER).read_text()
+    assert re.findall(r"- name: (\S+)\n", text) == [
+        "orphanwatch-page",
+        "orphanwatch-ticket",
+        "orphanwatch-notice",
+    ]
+    assert "://" not in text

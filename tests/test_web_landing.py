@@ -1,0 +1,195 @@
+"""The landing page: the answer first, unknown never a number, hostile ids harmless."""
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import made_up_boards as made_up
+import pytest
+from golden_pages import golden
+
+from orphanwatch.exporter import names
+from orphanwatch.exporter.board import Published
+from orphanwatch.exporter.config import ACTION_WORDS
+from orphanwatch.exporter.instants import Instant
+from orphanwatch.exporter.landing import Landing
+from orphanwatch.exporter.model import Sample
+from orphanwatch.exporter.names import Action
+
+NOW = Instant(made_up.AT + 2_300_000)
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Reader(HTMLParser):
+    """Reads a page: its tags balanced, its cells by row, its links and classes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note the tag."""
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name in {"href", "src"}]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"th", "td"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that it closes the last one."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note the text, and the cell it stands in."""
+        if self.open and self.open[-1] in {"th", "td"}:
+            self.rows[-1][-1] += data
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    def row(self, name: str, cells: int) -> list[str]:
+        """Return the row of that name and length."""
+        (found,) = (row[1:] for row in self.rows if row[0] == name and len(row) == cells + 1)
+        return found
+
+
+def page_of(published: Published) -> str:
+    """Return the page as text."""
+    return Landing(made_up.config()).page(published, NOW).decode()
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        pytest.param(made_up.shed(), id="shed"),
+        pytest.param(made_up.blind(), id="blind"),
+        pytest.param(made_up.hold(), id="hold"),
+        pytest.param(made_up.scale(), id="scale"),
+        pytest.param(made_up.nothing_yet(), id="none"),
+        pytest.param(made_up.stale(), id="stale"),
+    ],
+)
+def test_whole_pages(published: Published, request: pytest.FixtureRequest) -> None:
+    """The page in each state reads as committed; its tags balance, nothing comes from elsewhere."""
+    page = Landing(made_up.config()).page(published, NOW)
+    assert page == golden(f"landing-{request.node.callspec.id}.html", page)
+    reader = Reader(page.decode())
+    assert "script" not in reader.tags
+    assert reader.links[:3] == ["runbook/service-page", "api/v1/snapshot", "metrics"]
+    assert {link.partition(":")[0] for link in reader.links}.isdisjoint({"http", "https"})
+    assert "url(" not in page.decode()
+
+
+@pytest.mark.parametrize(
+    ("published", "action"),
+    [
+        pytest.param(made_up.shed(), Action.SHED, id="shed"),
+        pytest.param(made_up.blind(), Action.BLIND, id="blind"),
+        pytest.param(made_up.hold(), Action.HOLD, id="hold"),
+        pytest.param(made_up.scale(), Action.SCALE, id="scale"),
+    ],
+)
+def test_the_answer_comes_first(published: Published, action: Action) -> None:
+    """Word and sentence of the verdict stand above everything; its reasons follow."""
+    page = page_of(published)
+    assert f'class="banner {action}"' in page
+    assert page.index(ACTION_WORDS[action]) < page.index("<table")
+    assert published.evaluation is not None
+    for reason in published.evaluation.verdict.reasons:
+        assert page.index(ACTION_WORDS[action]) < page.index(reason.replace("'", "&#39;"))
+
+
+@pytest.mark.parametrize("published", [made_up.nothing_yet(), made_up.stale()])
+def test_no_evaluation_is_not_calm(published: Published) -> None:
+    """Without a current evaluation the page says so, and shows no number of an older one."""
+    page = page_of(published)
+    assert 'class="banner none"' in page
+    assert "nothing is known" in page
+    assert "Pools" not in page
+    assert Reader(page).row("ledger", 3) == ["unknown", "unknown", ""]
+
+
+def test_stale_tells_its_age() -> None:
+    """An evaluation that is too old is named with its age."""
+    assert "The last evaluation is 2 min 12 s old, too old to be shown." in page_of(made_up.stale())
+
+
+def test_unknown_is_a_word() -> None:
+    """What a lost ledger leaves unknown says so; what is known stays."""
+    reader = Reader(page_of(made_up.blind()))
+    assert reader.row("overflow", 6) == ["unknown", "0", "0", "31", "1 s proposal", "unknown"]
+    assert reader.row("ledger", 3) == ["can't be read", "12 min 36 s ago", "no answer within 5s"]
+
+
+def test_pools_and_admission() -> None:
+    """A pool's line holds its tokens, leases over all causes, grace, and why it is closed."""
+    assert Reader(page_of(made_up.shed())).row("overflow", 6) == [
+        "18,432", "25", "0", "31", "1 s proposal", "closed: orphan tokens, no cancel channel",
+    ]  # fmt: skip
+
+
+def test_orphans() -> None:
+    """The worst twenty are shown; unknown tokens, worker and lease are words, a fraction no 0."""
+    reader = Reader(page_of(made_up.shed()))
+    assert reader.row("chatcmpl-7f3a91c20002", 7) == [
+        "no id", "unknown", "overflow", "client cancel", "1 min 2 s", "unknown", "live",
+    ]  # fmt: skip
+    assert reader.row("chatcmpl-7f3a91c20003", 7)[5:] == ["under 0.1", "unknown"]
+    assert "chatcmpl-7f3a91c20020" in page_of(made_up.shed())
+    assert "chatcmpl-7f3a91c20021" not in page_of(made_up.shed())
+    assert "3 more in the" in page_of(made_up.shed())
+
+
+def test_hostile_ids_are_text() -> None:
+    """An id that tries to be a page is shown as it is, and does nothing."""
+    hostile = "\"'><script>alert(1)</script>\ud800{{ 7*7 }}"
+    seen = made_up.evaluation(
+        Action.SHED, hostile, orphans=(made_up.orphan(task_id=hostile, worker_id=hostile),)
+    )
+    reader = Reader(page_of(made_up.published(seen)))
+    assert "script" not in reader.tags
+    assert reader.row(hostile.replace("\ud800", "?"), 7)[1] == hostile.replace("\ud800", "?")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        pytest.param(0.0, "0", id="zero"),
+        pytest.param(12.0, "12", id="whole"),
+        pytest.param(1234.56, "1,234.6", id="a fraction"),
+        pytest.param(0.04, "under 0.1", id="a fraction that would round to zero"),
+        pytest.param(5e15, "5,000,000,000,000,000", id="very large"),
+    ],
+)
+def test_numbers(value: float, shown: str) -> None:
+    """Numbers are readable, and only zero reads as zero."""
+    gauges = made_up.calm_gauges() | {names.TOKEN_DELTA: (Sample(("overflow",), value),)}
+    seen = made_up.evaluation(Action.SCALE, gauges=gauges)
+    reader = Reader(page_of(made_up.published(seen)))
+    assert reader.row("overflow", 6)[0] == shown
+    assert reader.row("paid", 6)[0] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("micros", "shown"),
+    [
+        pytest.param(0, "0 s", id="now"),
+        pytest.param(250_000, "0.25 s", id="milliseconds"),
+        pytest.param(-5_000_000, "0 s", id="a clock that was set back"),
+        pytest.param(59_999_999, "1 min", id="rounding carries over"),
+        pytest.param(3_601_000_000, "1 h 1 s", id="two units"),
+        pytest.param(90_061_000_000, "1 d 1 h", id="the two largest"),
+    ],
+)
+def test_ages(micros: int, shown: str) -> None:
+    """Ages are told in the two largest units."""
+    seen = replace(made_up.evaluation(Action.SCALE), at=Instant(NOW - micros))
+    assert f"evaluated {shown} ago, at " in page_of(made_up.published(seen))
