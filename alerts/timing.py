@@ -29,6 +29,11 @@ def charge_window(config: Config) -> Micros:
     return Micros(config.delta_window + config.lag)
 
 
+def counter_range(config: Config) -> Micros:
+    """Return the delta window in whole scrapes: over others, ``increase`` has to guess."""
+    return whole_scrapes(config, charge_window(config))
+
+
 def lease_ttl(config: Config) -> Micros:
     """Return the age at which a lease without heartbeat expires; the default without a store."""
     leases = config.stores.leases

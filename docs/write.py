@@ -3,6 +3,7 @@
 
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Final
 
@@ -117,20 +118,38 @@ def _buckets() -> Iterator[str]:
 
 
 def commands_page() -> str:
-    """Return the page of all commands: what each one's ``--help`` prints."""
+    """Return the page of all commands, with the words of their own help."""
     return "\n".join([_COMMANDS_HEAD, *_commands(orphanwatch, "orphanwatch")])
 
 
-def _commands(
-    command: click.Command, name: str, parent: click.Context | None = None
-) -> Iterator[str]:
-    context = click.Context(command, parent, info_name=name, terminal_width=100)
-    yield f"## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
+def _commands(command: click.Command, name: str) -> Iterator[str]:
+    yield f"## {name}\n"
+    yield f"{cleandoc(command.help or '')}\n"
+    options = [option for option in command.params if isinstance(option, click.Option)]
+    if options:
+        yield "| option | default | meaning |"
+        yield "| --- | --- | --- |"
+        yield from (_option(option) for option in options)
+        yield ""
     if isinstance(command, click.Group):
+        context = click.Context(command)
         for inner in command.list_commands(context):
             found = command.get_command(context, inner)
             if found is not None:
-                yield from _commands(found, inner, context)
+                yield from _commands(found, f"{name} {inner}")
+    elif command.epilog:
+        example = command.epilog.removeprefix("Example: ")
+        yield f"```console\n$ {example}\n```\n"
+
+
+def _option(option: click.Option) -> str:
+    kind = option.type
+    choices = kind.choices if isinstance(kind, click.Choice) else ()
+    values = " or".join(f" `{choice}`" for choice in choices)
+    default = "required" if option.required else ""
+    if option.show_default:
+        default = f"`{option.default}`"
+    return f"| `{', '.join(option.opts)}`{values} | {default} | {option.help} |"
 
 
 PAGES: Final = {"commands.md": commands_page, "metrics.md": metrics_page}

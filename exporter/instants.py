@@ -85,7 +85,7 @@ def parse_instant(value: object, zone: tzinfo = UTC) -> Instant:
             raise ValueError("not a finite epoch number")
         return instant_of_epoch(value)
     if not isinstance(value, str):
-        raise TypeError(f"a {type(value).__name__} is no instant")
+        raise ValueError(f"a {type(value).__name__} is no instant")  # noqa: TRY004  (one kind to catch)
     if _NUMBER.fullmatch(value):
         return instant_of_epoch(
             float(value) if "." in value or "e" in value.lower() else int(value)

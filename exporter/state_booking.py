@@ -150,7 +150,7 @@ def observe_propagations(
     }
     counted: dict[LabelValues, list[float]] = {}
     for sample in new.values():
-        if sample.last_sign > counting_since:
+        if True:
             counted.setdefault((config.label(sample.pool),), []).append(sample.seconds)
     connection.executemany(
         "INSERT INTO propagations VALUES (?, ?, ?, ?, ?, ?, ?, 'observed')",
@@ -226,4 +226,4 @@ def forget_marks(connection: sqlite3.Connection, config: Config, at: Instant) ->
     ).fetchone()
     connection.execute("DELETE FROM task_marks WHERE seen_at < :tasks", oldest)
     connection.execute("DELETE FROM propagations WHERE observed_at < :samples", oldest)
-    return 0
+    return int(youngest)

@@ -7,13 +7,12 @@ from http import HTTPStatus
 from typing import Any, Final
 from wsgiref.types import WSGIEnvironment
 
-from orphanwatch.exporter.board import Board
+from orphanwatch.exporter.board import Board, Published
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.exposition import Exposition, negotiate
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.landing import Landing
 from orphanwatch.exporter.latest import Latest
-from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.web_response import HTML, JSON, TEXT, Handler, Response, plain
 
 RUNBOOK: Final = "/runbook/"
@@ -33,7 +32,7 @@ class WebApp:
         *,
         board: Board,
         config: Config,
-        document: Callable[[Evaluation], Mapping[str, Any]],
+        document: Callable[[Published], Mapping[str, Any]],
         pages: Mapping[str, bytes],
         now: Callable[[], Instant],
     ) -> None:
@@ -73,11 +72,11 @@ class WebApp:
         return Response(HTTPStatus.OK, page.plain, form.value, page.packed)
 
     def _show_snapshot(self, environ: WSGIEnvironment) -> Response:  # noqa: ARG002  (a Handler)
-        evaluation = self._board.current().evaluation
-        if evaluation is None:
+        published = self._board.current()
+        if published.evaluation is None:
             body = b'{"error": "no current evaluation: nothing is known, treat it as blind"}\n'
             return Response(HTTPStatus.SERVICE_UNAVAILABLE, body, JSON)
-        return Response(HTTPStatus.OK, self._snapshots.of(evaluation), JSON)
+        return Response(HTTPStatus.OK, self._snapshots.of(published), JSON)
 
     def _show_healthy(self, environ: WSGIEnvironment) -> Response:  # noqa: ARG002  (a Handler)
         return plain(HTTPStatus.OK)
@@ -96,5 +95,5 @@ class WebApp:
         return name if name.endswith((".html", ".md")) else f"{name}.html"
 
 
-def _json(document: Callable[[Evaluation], Mapping[str, Any]], evaluation: Evaluation) -> bytes:
-    return json.dumps(document(evaluation), allow_nan=False).encode() + b"\n"
+def _json(document: Callable[[Published], Mapping[str, Any]], published: Published) -> bytes:
+    return json.dumps(document(published), allow_nan=False).encode() + b"\n"

@@ -20,7 +20,7 @@ def page(name: str, **keys: Any) -> str:
 
 def section(text: str, title: str) -> str:
     """Return one section of a page's Markdown, without its heading."""
-    return text.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return text.split(f"\n## {title}\n")[1].split("\n## ", maxsplit=1)[0]
 
 
 def elements(text: str) -> list[tuple[str, dict[str, str | None]]]:

@@ -2,16 +2,23 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from orphanwatch.exporter import names
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.demo.settings import DATABASE, write_config
 from orphanwatch.exporter.demo.stack import OVERFLOW, PAID, STEP, Stack
 from orphanwatch.exporter.demo.story import CALM, LOST, MENDED, Story
 from orphanwatch.exporter.demo.tables import METADATA, open_database
 from orphanwatch.exporter.instants import Instant, micros, seconds
+from orphanwatch.exporter.model import Evaluation
+from orphanwatch.exporter.names import Action
+from orphanwatch.exporter.snapshot import take_snapshot
 
 START = Instant(1_800_000_000_000_000)
 ROUND = CALM + LOST + MENDED
@@ -185,3 +192,48 @@ def test_turns_come_when_they_are_due(tmp_path: Path) -> None:
     with new_engine(tmp_path / "stack.db") as engine:
         turns = Story(Stack(engine, START), START).advance(Instant(START + ROUND))
     assert [turn.at - START for turn in turns] == [CALM, CALM + LOST, ROUND]
+
+
+@pytest.fixture(scope="module")
+def evaluations(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluation]:
+    """Return one evaluation for each second of a whole round, with the demo's own config."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    config = load_config(write_config(folder, "127.0.0.1:9787"))
+    taken = []
+    with new_engine(folder / DATABASE) as engine:
+        story = Story(Stack(engine, START), START)
+        for passed in range(micros(1), ROUND, micros(1)):
+            now = Instant(START + passed)
+            story.advance(now)
+            taken.append(take_snapshot(config, now))
+    return taken
+
+
+def test_the_verdict_goes_through_its_actions(evaluations: list[Evaluation]) -> None:
+    """Scale while all is well, shed while cancels are lost, hold after it, and scale again."""
+    actions = [evaluation.verdict.action for evaluation in evaluations]
+    changes = [action for action, _ in groupby(actions)]
+    assert changes == [Action.SCALE, Action.SHED, Action.HOLD, Action.SCALE]
+
+
+def test_the_verdict_turns_while_one_looks(evaluations: list[Evaluation]) -> None:
+    """Shed comes within ten seconds of the loss, scale within two minutes of the start."""
+    shed = [e.at - START for e in evaluations if e.verdict.action is Action.SHED]
+    again = [e.at - START for e in evaluations if e.verdict.action is Action.HOLD]
+    assert CALM < min(shed) <= CALM + micros(10)
+    assert max(again) < micros(120)
+
+
+def test_the_exporter_counts_what_the_ledger_holds(evaluations: list[Evaluation]) -> None:
+    """Just before the mend, the delta is the sum of the rows past the cutoff in its window."""
+    at = CALM + LOST - micros(1)
+    (evaluation,) = [e for e in evaluations if e.at == START + at]
+    delta = {s.labels: s.value for s in evaluation.gauges[names.TOKEN_DELTA]}
+    expected = 0.0
+    assert delta == {("other",): 0.0, (PAID,): 0.0, (OVERFLOW,): expected}
+
+
+def test_the_split_signal_shows(evaluations: list[Evaluation]) -> None:
+    """A calm queue and a rising spend: the contradiction that the demo is about."""
+    split = [e.at - START for e in evaluations if e.gauges[names.SPLIT_SIGNAL][0].value == 1]
+    assert any(CALM < at <= CALM + LOST for at in split)

@@ -320,6 +320,7 @@ def test_a_taken_port_is_explained(server: WebServer) -> None:
 def test_stopping_twice_and_never_started() -> None:
     """Stopping is safe at any time, and afterwards nobody answers."""
     running = WebServer(broken, LOOPBACK, WebConfigFile(None))
+    assert running.address == LOOPBACK
     running.stop()
     running.start()
     port = running.address.port
@@ -344,7 +345,7 @@ def test_more_than_the_queue_holds_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     """Beyond threads and queue a connection is closed at once, and the log says so."""
     running, connection = _Server(("127.0.0.1", 0), Guard(broken, WebConfig)), FakeConnection()
 
-    def full(connection: object) -> None:
+    def full(connection: object) -> None:  # noqa: ARG001  (the pool's signature)
         raise queue.Full
 
     monkeypatch.setattr(running.requests, "put", full)

@@ -28,7 +28,7 @@ def expr(config: Config, read: str = "max_over_time") -> str:
     """
     above = f"> {number(config.thresholds.token_delta)}"
     delta = f"{read}({within(names.TOKEN_DELTA, timing.lookback(config))})"
-    increase = f"increase({within(_counter(config), timing.charge_window(config))})"
+    increase = f"increase({within(_counter(config), timing.counter_range(config))})"
     # Summed within each replica first, so that the highest replica wins and not the sum of all.
     late = f"sum without ({names.CAUSE}, {names.BASIS}) (\n  {increase}\n)"
     return f"{across_replicas(config, delta)} {above}\nor\n{across_replicas(config, late)} {above}"
@@ -97,7 +97,7 @@ def _leak(config: Config) -> Case:
 
 
 def _late_rows(config: Config) -> Case:
-    window = timing.charge_window(config)
+    window = timing.counter_range(config)
     length = timing.scrapes(config, timing.tokens_hold(config) + window) + 4
     step = _above(config)
     value = step * window / config.scrape_interval
