@@ -53,7 +53,7 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
             found=found,
             evidence=evidence,
         ),
-        orphans=orphan_list(readings, alive),
+        orphans=orphan_list(readings, held, alive),
         stores=readings.stores,
         tallies=tallies(readings),
         propagations=propagations(readings),

@@ -167,13 +167,7 @@ class _Reader:
         self, flagged: Sequence[Task], looked_up: Sequence[Task]
     ) -> tuple[list[Task], list[Task]]:
         """Return the tasks that exist by now, and those of them that no store has summed."""
-        at = self._windows.at
-        here = [
-            task
-            for task in (*flagged, *looked_up)
-            if task.submitted_at is None or task.submitted_at <= at
-        ]
-        held, rest = newest_submissions(here)
+        held, rest = newest_submissions(self._submitted((*flagged, *looked_up)))
         self._rejected += [
             Rejected(StoreName.GATEWAY, RejectReason.DUPLICATE_TASK_ID, repr(tuple(task)))
             for task in rest
@@ -193,9 +187,7 @@ class _Reader:
         done = channel.ask(lambda gateway: gateway.completed_ids(retry_ids, windows)) or ()
         unseen = set(done).difference(task.task_id or "" for task in tasks)
         siblings = channel.ask(lambda gateway: gateway.tasks(unseen)) if unseen else ()
-        newest, _ = newest_submissions(
-            task for task in siblings or () if task.submitted_at is None or task.submitted_at <= at
-        )
+        newest, _ = newest_submissions(self._submitted(siblings or ()))
         completions = completions_of((*tasks, *newest), at)
         stores = self._config.stores
         hard = stores.gateway is not None and stores.gateway.deadline == "hard"
@@ -207,7 +199,8 @@ class _Reader:
         return stops
 
     def _least_attempts(self, flagged: Sequence[Task]) -> Mapping[str, int]:
-        windows = self._windows
+        """Return the smallest attempt of each request that was retried in the newest window."""
+        channel, windows = self._channels.gateway, self._windows
         retry_ids = {
             task.retry_id
             for task in flagged
@@ -215,10 +208,20 @@ class _Reader:
         }
         if not retry_ids:
             return {}
-        answer = self._channels.gateway.ask(
-            lambda gateway: gateway.least_attempts(retry_ids, windows)
-        )
-        return answer or {}
+        peers = channel.ask(lambda gateway: gateway.tasks_of_requests(retry_ids)) or ()
+        ids = {peer.task_id for peer in peers if peer.task_id is not None}
+        named = channel.ask(lambda gateway: gateway.tasks(ids)) or ()
+        nameless = [peer for peer in peers if peer.task_id is None]
+        held, _ = newest_submissions(self._submitted((*named, *nameless)))
+        least: dict[str, int] = {}
+        for task in held:
+            if task.retry_id is not None:
+                least[task.retry_id] = min(task.attempt, least.get(task.retry_id, task.attempt))
+        return least
+
+    def _submitted(self, tasks: Iterable[Task]) -> list[Task]:
+        at = self._windows.at
+        return [task for task in tasks if task.submitted_at is None or task.submitted_at <= at]
 
     # Leases and pools
 
@@ -381,7 +384,10 @@ class _Reader:
         }
         if not keys:
             return frozenset()
-        return self._channels.leases.ask(lambda leases: leases.workers(keys)) or frozenset()
+        windows = self._windows
+        return (
+            self._channels.leases.ask(lambda leases: leases.workers(keys, windows)) or frozenset()
+        )
 
     # What is said about the stores
 

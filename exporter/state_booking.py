@@ -150,7 +150,7 @@ def observe_propagations(
     }
     counted: dict[LabelValues, list[float]] = {}
     for sample in new.values():
-        if True:
+        if sample.last_sign > counting_since:
             counted.setdefault((config.label(sample.pool),), []).append(sample.seconds)
     connection.executemany(
         "INSERT INTO propagations VALUES (?, ?, ?, ?, ?, ?, ?, 'observed')",

@@ -12,6 +12,7 @@ from typing import Final
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import SECOND, Instant
 from orphanwatch.exporter.model import Evaluation, Lease, Propagation
+from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.state_booking import is_due
 from orphanwatch.exporter.state_rows import storable
 
@@ -60,7 +61,7 @@ def complete_leases(
     Each is released at the first good read that missed it: ``at``, or the earlier instant that
     memory holds. One that is listed again is no longer among them: the store's word holds.
     """
-    gone = _vanished(memory, (*listed, *all_of_watched), at)
+    gone = _vanished(memory, _by_key((*listed, *all_of_watched)), at)
     return tuple(lease for key, lease in gone.items() if key[0] in watched_ids)
 
 
@@ -76,22 +77,22 @@ def remember_leases(
     A vanished lease is kept while its task is in ``kept_ids``; any other until it is older than
     ``released_after``, because the row that says its task was cancelled may still be on its way.
     """
-    present = (*sight.listed, *sight.of_watched)
+    present = _by_key((*sight.listed, *sight.of_watched))
     vanished = {
         key: lease
         for key, lease in _vanished(memory, present, at).items()
         if key[0] in kept_ids or (lease.released_at or at) > released_after
     }
-    return {
-        key: lease for key, lease in _by_key(present).items() if lease.released_at is None
-    }, vanished
+    unreleased = {key: lease for key, lease in present.items() if lease.released_at is None}
+    return unreleased, vanished
 
 
-def _vanished(memory: Memory, present: Sequence[Lease], at: Instant) -> dict[LeaseKey, Lease]:
-    here = _by_key(present)
-    gone = {key: lease for key, lease in memory.vanished.items() if key not in here}
+def _vanished(
+    memory: Memory, present: Mapping[LeaseKey, Lease], at: Instant
+) -> dict[LeaseKey, Lease]:
+    gone = {key: lease for key, lease in memory.vanished.items() if key not in present}
     for key, lease in memory.leases.items():
-        if key not in here and key not in gone:
+        if key not in present and key not in gone:
             gone[key] = lease._replace(released_at=at)
     return gone
 
@@ -132,6 +133,10 @@ def save_memory(
     leases, vanished = memory.leases, memory.vanished
     if sight is not None:
         kept_ids = sight.watched_ids | open_tasks
+        gateway = evaluation.stores.get(StoreName.GATEWAY)
+        if gateway is None or not gateway.up:
+            # Nobody can say which tasks are watched: those that were stay so.
+            kept_ids |= {task_id for task_id, _, _ in _stored_leases(connection)}
         released_after = Instant(evaluation.at - config.delta_window)
         leases, vanished = remember_leases(memory, sight, kept_ids, released_after, evaluation.at)
         _save_leases(

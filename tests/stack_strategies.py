@@ -141,6 +141,8 @@ def charges_of(draw: Draw, settings: Row, tasks: list[Row]) -> Row:
     task = draw(st.sampled_from([*tasks, *tasks, *tasks, None]))
     # Rows of nobody have no running total of their own: the contract doesn't say whose it is.
     nobody = () if settings["shape"] == "cumulative" else NO_IDS
+    if not nobody and task is not None and task["task_id"] in NO_IDS:
+        task = None
     key = (
         draw(st.sampled_from((*nobody, "stranger", *WORKERS))) if task is None else task["task_id"]
     )
@@ -232,7 +234,8 @@ def bursts(draw: Draw, settings: Row, tasks: list[Row]) -> list[Row]:
     """Draw nothing, or so many rows in the spend window that a final ledger can be judged."""
     if draw(st.integers(0, 5)) < 5:
         return []
-    key = draw(st.sampled_from([task["task_id"] for task in tasks] + ["stranger"]))
+    known = [task["task_id"] for task in tasks if task["task_id"] not in NO_IDS]
+    key = draw(st.sampled_from([*known, "stranger"]))
     end = AT - settings["lag"]
     rows: list[Row] = []
     for step in range(draw(st.sampled_from((29, 30, 31)))):

@@ -6,13 +6,14 @@ import pytest
 import yaml
 from alert_configs import STORES, alert_config, run, with_store
 
-from orphanwatch.alerts.alert import Alert
+from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Severity
 from orphanwatch.alerts.artifacts import PROMETHEUS_RULE, RULE_TESTS, RULES, build
 from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.alerts.documents import document_text
 from orphanwatch.alerts.rule_tests import promtool_file
 from orphanwatch.alerts.rules import rule_file
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.errors import RenderError
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,16 @@ def test_the_kubernetes_rule_holds_rules_that_prometheus_accepts(tmp_path: Path)
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(spec))
     checked = run(tmp_path, "promtool", "check", "rules", "spec.yml")
     assert checked.returncode == 0, checked.stderr
+
+
+def test_a_case_for_a_severity_that_no_rule_has_is_refused() -> None:
+    """A case can't demand a page that no rule would send."""
+    firing = Firing(severity=Severity.INFO)
+    case = Case(
+        name="a case", series=(), checks=(Check(alert=ALERTS[0].name, scrape=1, firing=(firing,)),)
+    )
+    with pytest.raises(RenderError, match="has no rule of severity info"):
+        promtool_file(alert_config(), ALERTS, (case,), RULES)
 
 
 @pytest.mark.parametrize("alert", [pytest.param(alert, id=alert.name) for alert in ALERTS])

@@ -7,6 +7,7 @@ from state_worlds import DAY, START, a_config, a_lease, a_propagation, after, an
 
 from orphanwatch.exporter.instants import SECOND, Instant
 from orphanwatch.exporter.model import Evaluation, Lease
+from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.state import CounterBook, LeaseSight, Memory, complete_leases
 
 CONFIG = a_config()
@@ -205,6 +206,17 @@ def test_a_vanished_lease_keeps_its_end() -> None:
     assert released(book, 2 * DAYS, sees("t2")) == {"t1": after(15)}
     assert released(book, 2 * DAYS + 5, sees("t2", watched=())) == {}
     assert released(book, 2 * DAYS + 10, sees("t2")) == {}
+    book.close()
+
+
+def test_a_vanished_lease_outlives_a_blind_gateway() -> None:
+    """While the gateway can't say which tasks are watched, those that were stay remembered."""
+    book = CounterBook.open(None, CONFIG, START)
+    released(book, 5, sees("t1", "t2"))
+    assert released(book, 10, sees("t2")) == {"t1": after(10)}
+    for at in (600, 1200):
+        apply(book, an_evaluation(at, down=[StoreName.GATEWAY]), sees("t2", watched=()))
+    assert released(book, 1205, sees("t2")) == {"t1": after(10)}
     book.close()
 
 

@@ -33,9 +33,10 @@ PAGES = {"service-page.html": b"<h1>Shed</h1>", "service-page.md": b"# Shed\n"}
 PATHS = ("/", "/metrics", "/api/v1/snapshot", "/-/healthy", "/-/ready", "/runbook/service-page")
 
 
-def document(evaluation: Evaluation) -> Mapping[str, Any]:
+def document(published: Published) -> Mapping[str, Any]:
     """Return a small document."""
-    return {"verdict": {"action": evaluation.verdict.action}, "orphans": ["é"]}
+    assert published.evaluation is not None
+    return {"verdict": {"action": published.evaluation.verdict.action}, "orphans": ["é"]}
 
 
 def app(board: Board) -> WebApp:

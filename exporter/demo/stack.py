@@ -11,7 +11,7 @@ from orphanwatch.exporter.demo.gateway import Gateway
 from orphanwatch.exporter.demo.tables import LEASES, LEDGER, QUEUE, TASKS
 from orphanwatch.exporter.demo.traffic import Clients, Habit
 from orphanwatch.exporter.demo.workers import Crew, Workers
-from orphanwatch.exporter.instants import Instant, micros, seconds
+from orphanwatch.exporter.instants import Instant, Micros, micros, seconds
 
 PAID: Final = "paid"
 OVERFLOW: Final = "overflow"
@@ -63,8 +63,10 @@ class Stack:
         *,
         clients: Sequence[Clients] = CLIENTS,
         crews: Sequence[Crew] = CREWS,
+        keep: Micros = _KEEP,
     ) -> None:
         self._engine = engine
+        self._keep = keep
         self._now = start
         self._tidied_at = start
         self._gateway = Gateway(stream.requests(start) for stream in clients)
@@ -99,7 +101,7 @@ class Stack:
         if now - self._tidied_at < _TIDY_EVERY:
             return
         self._tidied_at = now
-        before = seconds(now - _KEEP)
+        before = seconds(now - self._keep)
         ended = or_(TASKS.c.finished_at < before, TASKS.c.cancelled_at < before)
         connection.execute(delete(TASKS).where(ended))
         connection.execute(delete(LEASES).where(LEASES.c.released_at < before))

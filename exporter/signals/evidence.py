@@ -6,11 +6,13 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import Instant, seconds
 from orphanwatch.exporter.model import Charges, Lease, Orphan
 from orphanwatch.exporter.readings import Readings, Watch
-from orphanwatch.exporter.signals.leases import OrphanLease
+from orphanwatch.exporter.signals.leases import HeldLease, OrphanLease
 from orphanwatch.exporter.signals.tokens import charges_of
 
 
-def orphan_list(readings: Readings, orphans: Sequence[OrphanLease]) -> tuple[Orphan, ...]:
+def orphan_list(
+    readings: Readings, held: Iterable[HeldLease], orphans: Sequence[OrphanLease]
+) -> tuple[Orphan, ...]:
     """Return every watched task with orphan tokens or an orphan lease, the worst first.
 
     Worst is most orphan tokens, then longest past the cutoff. Tokens are None where the ledger
@@ -19,6 +21,7 @@ def orphan_list(readings: Readings, orphans: Sequence[OrphanLease]) -> tuple[Orp
     leases: dict[int, list[OrphanLease]] = {}
     for orphan in orphans:
         leases.setdefault(id(orphan.watch), []).append(orphan)
+    alive = {lease.lease.task_id for lease in held if lease.is_live}
     found = []
     for watch in readings.watched:
         own = leases.get(id(watch), [])
@@ -35,7 +38,7 @@ def orphan_list(readings: Readings, orphans: Sequence[OrphanLease]) -> tuple[Orp
                     abandoned_at=watch.stop.at,
                     cutoff_at=watch.cutoff,
                     orphan_tokens=tokens,
-                    lease_live=None if readings.leases is None else bool(own),
+                    lease_live=None if readings.leases is None else watch.task.task_id in alive,
                     seconds_past_cutoff=seconds(readings.at - watch.cutoff),
                 )
             )

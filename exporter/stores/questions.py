@@ -127,8 +127,8 @@ class Gateway(Store, Protocol):
         """Return the ids of tasks of these requests that finished with outcome ok by now."""
         ...
 
-    def least_attempts(self, retry_ids: Collection[str], windows: Windows) -> Mapping[str, int]:
-        """Return the smallest attempt of each of these requests."""
+    def tasks_of_requests(self, retry_ids: Collection[str]) -> Sequence[Task]:
+        """Return the tasks of these requests, however old."""
         ...
 
     def budgets(self, windows: Windows, pools: Collection[str]) -> Sequence[Budget]:
@@ -155,8 +155,8 @@ class Leases(Store, Protocol):
         """Return every lease of these tasks acquired by now, released or not."""
         ...
 
-    def workers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those of the keys that are a worker's id."""
+    def workers(self, keys: Collection[str], windows: Windows) -> frozenset[str]:
+        """Return those of the keys that are the id of a worker that held a lease by now."""
         ...
 
 

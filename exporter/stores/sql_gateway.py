@@ -144,18 +144,11 @@ class SqlGateway(SqlReader):
         )
         return [key for row in rows if (key := clean_id(row[0])) is not None]
 
-    def least_attempts(self, retry_ids: Collection[str], windows: Windows) -> Mapping[str, int]:
-        """Return the smallest attempt of each of these requests."""
-        retry_id = self.relation["retry_id"]
-        attempt = func.min(func.coalesce(self.relation["attempt"], 1))
-        submitted = self.relation.instants["submitted_at"]
-        known = or_(submitted.column.is_(None), submitted.by(windows.at))
-        rows = self.rows_for(
-            retry_ids,
-            retry_id,
-            lambda within: select(retry_id, attempt).where(within, known).group_by(retry_id),
-        )
-        return {str(row[0]): _read_attempt(row[1]) for row in rows}
+    def tasks_of_requests(self, retry_ids: Collection[str]) -> Sequence[Task]:
+        """Return the tasks of these requests, however old."""
+        column = self.relation["retry_id"]
+        rows = self.rows_for(retry_ids, column, lambda within: self._select().where(within))
+        return self._tasks_of(rows)
 
     def budgets(self, windows: Windows, pools: Collection[str]) -> Sequence[Budget]:
         """Return the budgets of tasks submitted in the spend window, of these pools or of none."""

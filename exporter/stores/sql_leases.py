@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import and_, distinct, or_, select, true
+from sqlalchemy import and_, or_, select, true
 
 from orphanwatch.exporter.model import Lease
 from orphanwatch.exporter.names import StoreName
@@ -52,13 +52,17 @@ class SqlLeases(SqlReader):
         )
         return self._leases_of(rows, windows)
 
-    def workers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those of the keys that are a worker's id."""
+    def workers(self, keys: Collection[str], windows: Windows) -> frozenset[str]:
+        """Return those of the keys that are the id of a worker that held a lease by now."""
         if not self.relation.has("worker_id"):
             return frozenset()
         worker_id = self.relation["worker_id"]
+        acquired = self.relation.instants.get("acquired_at")
+        by_now = (
+            true() if acquired is None else or_(acquired.column.is_(None), acquired.by(windows.at))
+        )
         rows = self.rows_for(
-            keys, worker_id, lambda within: select(distinct(worker_id)).where(within)
+            keys, worker_id, lambda within: select(worker_id).where(within, by_now).distinct()
         )
         return frozenset(str(row[0]) for row in rows)
 

@@ -1,0 +1,187 @@
+"""A small stack in a SQLite file with its config, written by hand and looked at through the product.
+
+Instants in rows are seconds after ``ZERO``; a text stands as it is, for stamps in other forms.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.instants import instant_of_epoch
+from orphanwatch.exporter.model import Evaluation
+from orphanwatch.exporter.snapshot import snapshot_document, take_snapshot
+
+Row = dict[str, Any]
+Document = dict[str, Any]
+
+ZERO: Final = 1_800_000_000
+"""The common zero of the made-up stories: 2027-01-15T08:00:00Z."""
+
+STORES: Final = {"gateway": "tasks", "leases": "leases", "ledger": "ledger", "queue": "queue"}
+
+TABLES: Final = {
+    "tasks": (
+        "task_id TEXT, retry_id TEXT, attempt INTEGER, pool TEXT, submitted_at REAL, "
+        "deadline_at REAL, cancelled_at REAL, finished_at REAL, outcome TEXT, cancellable INTEGER"
+    ),
+    "leases": (
+        "task_id TEXT, worker_id TEXT, pool TEXT, "
+        "acquired_at REAL, heartbeat_at REAL, released_at REAL"
+    ),
+    "ledger": (
+        "task_id TEXT, tokens REAL, charged_at REAL, "
+        "prompt_tokens REAL, started_at REAL, entry_id TEXT"
+    ),
+    "queue": "sampled_at REAL, depth REAL, age_seconds REAL, in_flight REAL, admission_cap REAL",
+}
+"""The embedded default (contract, section 3)."""
+
+
+def epoch_seconds(offset: float) -> object:
+    """Return an instant the way the embedded default writes it."""
+    return ZERO + offset
+
+
+class StackFile:
+    """A stack in a folder: ``stack.db`` and ``orphanwatch.yml``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        tables: Mapping[str, str] = TABLES,
+        stores: Mapping[str, Row | None] | None = None,
+        write: Callable[[float], object] = epoch_seconds,
+        **settings: Any,
+    ) -> None:
+        """Write an empty stack; ``stores`` overrides keys of a store, None leaves it out."""
+        self.database = folder / "stack.db"
+        self.config_file = folder / "orphanwatch.yml"
+        self._write = write
+        self.run_sql(*(f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()))
+        self.configure(stores=stores, **settings)
+
+    def configure(self, *, stores: Mapping[str, Row | None] | None = None, **settings: Any) -> None:
+        """Write the config anew."""
+        overrides = stores or {}
+        document: Row = {
+            "pools": {
+                "paid": {"role": "paid", "lease_cap": 2},
+                "overflow": {"role": "overflow"},
+            },
+            "stores": {
+                store: _store(table, overrides.get(store) or {}, shaped=store == "ledger")
+                for store, table in STORES.items()
+                if overrides.get(store, {}) is not None
+            },
+            **settings,
+        }
+        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+    def run_sql(self, *statements: str) -> None:
+        """Run statements on the database."""
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def add(self, table: str, *rows: Row) -> None:
+        """Insert rows; what a row does not say is null."""
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            for row in rows:
+                names = ", ".join(f'"{name}"' for name in row)
+                marks = ", ".join("?" for _ in row)
+                cells = [self._cell(name, value) for name, value in row.items()]
+                connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', cells)  # noqa: S608  (names of ours)
+
+    def _cell(self, name: str, value: object) -> object:
+        if name.endswith("_at") and isinstance(value, int | float):
+            return self._write(value)
+        return value
+
+    @property
+    def config(self) -> Config:
+        """The config, loaded from its file."""
+        return load_config(self.config_file)
+
+    def evaluate(self, offset: float) -> Evaluation:
+        """Return one evaluation, so many seconds after zero."""
+        return take_snapshot(self.config, instant_of_epoch(ZERO + offset))
+
+    def document(self, offset: float) -> Document:
+        """Return the JSON document of one evaluation, so many seconds after zero."""
+        return snapshot_document(self.evaluate(offset), self.config)
+
+
+def _store(table: str, overrides: Row, *, shaped: bool) -> Row:
+    store: Row = {"type": "sql", "url": "sqlite:///stack.db", "relation": table}
+    if shaped:
+        store["shape"] = "increments"
+    return {**store, **overrides}
+
+
+def task(task_id: object, **cells: Any) -> Row:
+    """Return a row of the gateway: submitted at zero to the overflow pool unless it says else."""
+    return {"task_id": task_id, "pool": "overflow", "submitted_at": 0, **cells}
+
+
+def lease(task_id: object, worker_id: object = "w1", **cells: Any) -> Row:
+    """Return a row of the leases: acquired at zero in the overflow pool unless it says else."""
+    row = {"task_id": task_id, "worker_id": worker_id, "pool": "overflow", "acquired_at": 0}
+    return {**row, **cells}
+
+
+def charge(task_id: object, tokens: object, charged_at: object, **cells: Any) -> Row:
+    """Return a row of the ledger."""
+    return {"task_id": task_id, "tokens": tokens, "charged_at": charged_at, **cells}
+
+
+def sample(sampled_at: object, **cells: Any) -> Row:
+    """Return a row of the queue: nothing waits and nothing runs under a cap of 8."""
+    row = {"sampled_at": sampled_at, "depth": 0, "age_seconds": 0, "in_flight": 0}
+    return {**row, "admission_cap": 8, **cells}
+
+
+def read(document: Document, key: str) -> float | None:
+    """Return the sum of a metric's samples, None where there is none.
+
+    A key is the metric's name, then the labels to pick by: ``orphan_leases cause=deadline``.
+    """
+    name, *picks = key.split()
+    wanted = dict(pick.split("=") for pick in picks)
+    values = [
+        item["value"]
+        for item in document["metrics"].get(name, ())
+        if wanted.items() <= item["labels"].items()
+    ]
+    return sum(values) if values else None
+
+
+def read_all(document: Document, keys: Mapping[str, object]) -> dict[str, float | None]:
+    """Return what a document says for each of the keys."""
+    return {key: read(document, key) for key in keys}
+
+
+def action(document: Document) -> str:
+    """Return the verdict's action."""
+    said: str = document["verdict"]["action"]
+    return said
+
+
+def rejections(document: Document) -> dict[str, float]:
+    """Return the rejected rows that were counted, by ``store reason``."""
+    return {
+        f"{item['labels']['store']} {item['labels']['reason']}": item["value"]
+        for item in document["metrics"]["orphan_rows_rejected_total"]
+        if item["value"]
+    }
+
+
+def store_problem(evaluation: Evaluation, store: str) -> str:
+    """Return what is said of a store that could not be read, empty where it was."""
+    return next(health.problem for name, health in evaluation.stores.items() if name == store)
