@@ -327,7 +327,7 @@ class _Reader:
         for task in (*gateway.tasks.values(), *nameless):
             pool = pools.get(task.task_id or "", self._config.label(task.pool))
             stop = gateway.stops.get(id(task)) or self._finish_as_stop(task, pool, spent)
-            if stop is None or not (task.cancellable or stop.cause is Cause.AFTER_FINISH):
+            if stop is None or not task.cancellable:
                 continue
             watch = Watch(
                 task=task,

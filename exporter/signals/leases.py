@@ -114,7 +114,7 @@ def lease_gauges(
         if pool.lease_cap is not None
     }
     gauges: Gauges = {names.LEASE_CAP: where_any(caps)}
-    if readings.leases is None or not _pools_are_known(readings, config):
+    if readings.leases is None:
         return gauges
     live = [lease for lease in held if lease.is_live]
     ages = most((lease.pool, seconds(lease.age)) for lease in live)
@@ -130,31 +130,21 @@ def lease_gauges(
     return gauges
 
 
-def _pools_are_known(readings: Readings, config: Config) -> bool:
-    """Return whether a lease's pool can be told: its task's own pool goes first.
-
-    While a gateway that is configured can't be read, a lease would count in a pool that it may
-    not belong to and be missing from its own: a zero that nobody has seen.
-    """
-    return readings.gateway is not None or config.stores.gateway is None
-
-
 def heartbeat_periods(
     readings: Readings, config: Config, ages: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the heartbeat period by pool: declared, else seen; a larger lease age counts.
 
-    A pool without either is absent. A store that states no heartbeats has no period but a
-    declared one: the age of its leases is how long they have run.
+    A pool without either is absent. Where a store states no heartbeats, the age of a lease is how
+    long its worker has given no sign at all, and counts as such.
     """
     store = config.stores.leases
     declared = store.heartbeat if store is not None else None
-    beats = readings.leases is not None and readings.leases.beats
     periods = {}
     for pool in config.pool_names:
         seen = declared if declared is not None else readings.silences.get(pool)
         signs = [seconds(seen)] if seen is not None else []
-        signs += [ages[pool]] if beats and pool in ages else []
+        signs += [ages[pool]] if pool in ages else []
         if signs:
             periods[pool] = max(signs)
     return periods
