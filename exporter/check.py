@@ -1,6 +1,7 @@
 """``check``: what is wrong with config, stores, indexes, clocks and ids, and the remedy."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -154,10 +155,10 @@ def _identity_findings(config: Config, readings: Readings) -> Iterator[Finding]:
         return
     if readings.ledger is not None:
         keys = {key for key in readings.ledger.window.by_key if key is not None}
-        yield _join("ledger keys of the newest window", keys, gateway.known_ids)
+        yield _join("ledger keys of the newest window", keys, gateway.tasks.keys())
     if readings.leases is not None:
         held = {lease.task_id for lease in readings.leases.unreleased if lease.task_id is not None}
-        yield _join("task ids of unreleased leases", held, gateway.known_ids)
+        yield _join("task ids of unreleased leases", held, gateway.tasks.keys())
         pools = {lease.pool for lease in readings.leases.unreleased} | {
             task.pool for task in gateway.tasks.values()
         }
@@ -167,7 +168,7 @@ def _identity_findings(config: Config, readings: Readings) -> Iterator[Finding]:
             )
 
 
-def _join(what: str, ids: set[str], known: frozenset[str]) -> Finding:
+def _join(what: str, ids: set[str], known: AbstractSet[str]) -> Finding:
     matched = len(ids & known)
     if not ids:
         return Finding(Level.NOTE, "identity", f"there are no {what} to judge by")

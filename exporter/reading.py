@@ -35,6 +35,7 @@ from orphanwatch.exporter.stops import (
     cutoff_of,
     finish_of,
     first_lease,
+    is_live,
     newest_submissions,
     pool_of,
     stop_of,
@@ -103,12 +104,12 @@ class _Reader:
         gateway = self._read_gateway(named, spent)
         by_task = self._read_leases(gateway, held, spent)
         pools = self._pools(gateway, by_task)
-        watched = self._watched(gateway, by_task, pools, spent)
+        beats = bool(channels.leases.ask(lambda leases: leases.states_heartbeats))
+        watched, older = self._watched(gateway, by_task, pools, spent, beats=beats)
         charges = self._read_charges(watched, by_task)
         workers = self._read_workers(gateway, spent)
         sample = channels.queue.ask(lambda queue: queue.newest(windows))
         unreleased, ended, sight = self._complete(held, watched)
-        beats = bool(channels.leases.ask(lambda leases: leases.states_heartbeats))
         rejected = self._collect_rejected()
         is_up = {channel.name: channel.is_up for channel in channels.all()}
         readings = Readings(
@@ -127,6 +128,7 @@ class _Reader:
             else None,
             queue=sample,
             watched=watched if is_up[StoreName.GATEWAY] else (),
+            older=older if is_up[StoreName.GATEWAY] else (),
             pools=pools,
             rejected=rejected,
             last_evidence=self._memory.last_evidence,
@@ -150,12 +152,10 @@ class _Reader:
         ids.update(key for key in (spent.by_key if spent else ()) if key is not None)
         ids.difference_update(task.task_id for task in flagged if task.task_id is not None)
         looked_up = channel.ask(lambda gateway: gateway.tasks(ids)) or ()
-        known = {task.task_id for task in (*flagged, *looked_up) if task.task_id is not None}
         tasks, counted = self._hold(flagged, looked_up)
         stops = self._stops(tasks)
         return GatewayFacts(
             tasks={task.task_id: task for task in tasks if task.task_id is not None},
-            known_ids=frozenset(known),
             counted=counted,
             stops=stops,
             attached=summed if knows else None,
@@ -319,10 +319,14 @@ class _Reader:
         by_task: Mapping[str, Sequence[Lease]],
         pools: Mapping[str, str],
         spent: LedgerWindow | None,
-    ) -> list[Watch]:
+        *,
+        beats: bool,
+    ) -> tuple[list[Watch], list[Watch]]:
+        """Return the watched tasks, and the older ones of which only a trace may be left."""
         if gateway is None:
-            return []
-        watched = []
+            return [], []
+        watched: list[Watch] = []
+        older: list[Watch] = []
         nameless = [task for task in gateway.counted if task.task_id is None]
         for task in (*gateway.tasks.values(), *nameless):
             pool = pools.get(task.task_id or "", self._config.label(task.pool))
@@ -336,9 +340,9 @@ class _Reader:
                 pool=pool,
                 leases=tuple(by_task.get(task.task_id or "", ())),
             )
-            if self._is_watched(watch, spent):
-                watched.append(watch)
-        return watched
+            is_watched = self._is_watched(watch, spent, beats=beats)
+            (watched if is_watched else older).append(watch)
+        return watched, older
 
     def _finish_as_stop(self, task: Task, pool: str, spent: LedgerWindow | None) -> Stop | None:
         finished = finish_of(task, self._windows.at)
@@ -348,17 +352,16 @@ class _Reader:
             return None
         return Stop(finished, Cause.AFTER_FINISH)
 
-    def _is_watched(self, watch: Watch, spent: LedgerWindow | None) -> bool:
+    def _is_watched(self, watch: Watch, spent: LedgerWindow | None, *, beats: bool) -> bool:
+        """Return whether the task counts: an orphan that lives does not age out."""
         if not watch.is_abandoned or watch.stop.at > self._windows.horizon_start:
             return True
         if watch.task.task_id in self._memory.open_tasks:
             return True
         if _charged_after(spent, watch.task.task_id, self._windows.delta_start):
             return True
-        return any(
-            lease.released_at is None or lease.released_at > self._windows.hold_start
-            for lease in watch.leases
-        )
+        at, config = self._windows.at, self._config
+        return any(is_live(lease, config, beats=beats, at=at) for lease in watch.leases)
 
     def _read_charges(
         self, watched: Sequence[Watch], by_task: Mapping[str, Sequence[Lease]]
@@ -380,7 +383,7 @@ class _Reader:
         keys = {
             key
             for key, spend in spent.by_key.items()
-            if key is not None and spend.spend > 0 and key not in gateway.known_ids
+            if key is not None and spend.spend > 0 and key not in gateway.tasks
         }
         if not keys:
             return frozenset()

@@ -53,9 +53,8 @@ class GatewayFacts:
     """What the gateway says."""
 
     tasks: Mapping[str, Task]
-    """Every task that was looked at one by one, by id."""
-    known_ids: frozenset[str]
-    """All ids that were looked up and are a task's."""
+    """Every task that was looked at one by one, by id: every id that anything named is here, if
+    it is a task's."""
     counted: Sequence[Task]
     """The tasks that ``attached`` leaves to be counted one by one, those without an id too."""
     stops: Mapping[int, Stop]
@@ -104,6 +103,9 @@ class Readings:
     """The newest sample; None also where there is none."""
     watched: Sequence[Watch]
     """Abandoned and after-finish tasks; none where the gateway can't be read."""
+    older: Sequence[Watch]
+    """Abandoned tasks that were looked at and are not watched any more: a lease of theirs may
+    have ended a moment ago."""
     pools: Mapping[str, str]
     """The pool label of every task that was looked at one by one or holds a lease."""
     rejected: Sequence[Rejected]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import Instant
+from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.model import Completion, Lease, Stop, Task
 from orphanwatch.exporter.names import Cause
 
@@ -97,6 +97,23 @@ def first_lease(leases: Iterable[Lease]) -> Lease | None:
 def _order(lease: Lease) -> tuple[bool, int, str]:
     acquired = lease.acquired_at
     return (acquired is None, acquired or 0, lease.worker_id or "")
+
+
+def age_of(lease: Lease, at: Instant) -> Micros:
+    """Return the time since the last heartbeat, or acquisition before the first; never negative."""
+    sign = lease.heartbeat_at if lease.heartbeat_at is not None else lease.acquired_at
+    return Micros(max(0, at - sign)) if sign is not None else Micros(0)
+
+
+def is_live(lease: Lease, config: Config, *, beats: bool, at: Instant) -> bool:
+    """Return whether an acquired lease is alive: not released, its worker not silent for long.
+
+    Without ``beats`` its store states no heartbeats, and it lives until release.
+    """
+    store = config.stores.leases
+    if lease.released_at is not None or store is None:
+        return False
+    return not beats or age_of(lease, at) <= store.lease_ttl
 
 
 def pool_of(task: Task | None, leases: Sequence[Lease], config: Config) -> str:

@@ -91,10 +91,10 @@ def _is_slower(readings: Readings, config: Config, pool: str, budget: float | No
     if config.stores.queue is None:
         return False
     sample = fresh_sample(readings)
-    if sample is None:
-        return None
-    # A sample without an age has no oldest request: nothing waits.
-    return grace > budget - (sample.age_seconds or 0.0)
+    age = sample.age_seconds if sample is not None else None
+    if sample is not None and age is None and sample.depth == 0:
+        age = 0.0  # nothing waits, so nothing has waited
+    return None if age is None else grace > budget - age
 
 
 def _has_no_channel(readings: Readings, config: Config, pool: str) -> bool | None:

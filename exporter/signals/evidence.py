@@ -71,6 +71,7 @@ def last_evidence(
         newest = charges.last_orphan_charge if charges is not None else None
         if charges is not None and newest is not None and _pages(charges, config):
             signs.append(newest)
+    for watch in (*readings.watched, *readings.older):
         if watch.is_abandoned:
             signs += _ends(watch, watch.leases, config, readings)
     return max(signs, default=None)

@@ -87,7 +87,7 @@ def unmatched_tokens(readings: Readings, config: Config) -> tuple[Sample, ...]:
     if readings.ledger is None:
         return ()
     sums = dict.fromkeys(KeyKind, 0.0)
-    known = readings.gateway.known_ids if readings.gateway is not None else frozenset()
+    known = readings.gateway.tasks if readings.gateway is not None else {}
     workers = readings.leases.workers if readings.leases is not None else frozenset()
     for key, spend in readings.ledger.window.by_key.items():
         if key is None:

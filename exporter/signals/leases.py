@@ -19,7 +19,7 @@ from orphanwatch.exporter.signals.samples import (
     plain,
     where_any,
 )
-from orphanwatch.exporter.stops import finish_of
+from orphanwatch.exporter.stops import age_of, finish_of, is_live
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +39,25 @@ class HeldLease:
         return self.task is not None and self.stop is None and finish_of(self.task, at) is not None
 
 
-def age_of(lease: Lease, at: Instant) -> Micros:
-    """Return the time since the last sign of a lease."""
-    sign = lease.heartbeat_at if lease.heartbeat_at is not None else lease.acquired_at
-    return Micros(max(0, at - sign)) if sign is not None else Micros(0)
-
-
 def held_leases(readings: Readings, config: Config) -> list[HeldLease]:
     """Return every unreleased lease, live or expired; none where leases can't be read."""
     facts, gateway, at = readings.leases, readings.gateway, readings.at
-    if facts is None or config.stores.leases is None:
+    if facts is None:
         return []
-    ttl = config.stores.leases.lease_ttl
     tasks = gateway.tasks if gateway is not None else {}
     stops = gateway.stops if gateway is not None else {}
     held = []
     for lease in facts.unreleased:
         task = tasks.get(lease.task_id) if lease.task_id is not None else None
         pool = readings.pools.get(lease.task_id) if lease.task_id is not None else None
-        age = age_of(lease, at)
         held.append(
             HeldLease(
                 lease,
                 task,
                 stops.get(id(task)) if task is not None else None,
                 pool if pool is not None else config.label(lease.pool),
-                age,
-                is_live=not facts.beats or age <= ttl,
+                age_of(lease, at),
+                is_live=is_live(lease, config, beats=facts.beats, at=at),
             )
         )
     return held

@@ -29,8 +29,9 @@ def _is_open(watch: Watch) -> bool:
 
 
 def open_watches(readings: Readings) -> list[Watch]:
-    """Return the cancelled tasks of which a lease is unreleased, live or expired."""
-    return [watch for watch in readings.watched if _is_measured(watch) and _is_open(watch)]
+    """Return the cancelled tasks of which a lease is unreleased, live or expired, however old."""
+    looked_at = (*readings.watched, *readings.older)
+    return [watch for watch in looked_at if _is_measured(watch) and _is_open(watch)]
 
 
 def propagations(readings: Readings) -> tuple[Propagation, ...] | None:

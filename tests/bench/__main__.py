@@ -149,9 +149,7 @@ def _print_table(rows: list[Row]) -> None:
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     for what, figure, aim, verdict in lines:
-        print(
-            f"{what:<{widths[0]}}  {figure:>{widths[1]}}  {aim:>{widths[2]}}  {verdict}".rstrip()
-        )
+        print(f"{what:<{widths[0]}}  {figure:>{widths[1]}}  {aim:>{widths[2]}}  {verdict}".rstrip())
 
 
 def _print_plans(plans: list[tuple[str, list[str]]], *, whole: bool) -> None:

@@ -131,9 +131,7 @@ class Answers:
     def numbers(self, at: float, lease_ttl: float = 60.0) -> dict[str, float]:
         """Return what can be compared with the product's numbers."""
         by_question = self.rows
-        abandoned = {
-            row[0]: row for row in by_question["stopped"] if row[7] and row[8] > at - 3600
-        }
+        abandoned = {row[0]: row for row in by_question["stopped"] if row[7] and row[8] > at - 3600}
         charges = by_question["charges past the cutoff"]
         held = [row for row in by_question["held leases"] if row[5] is None]
         live = [row for row in held if at - max(row[3], row[4] or 0.0) <= lease_ttl]

@@ -1,5 +1,6 @@
 """Refreshes against hand-written SQL, in turns and in one process, and whether the two agree."""
 
+import re
 import sqlite3
 import statistics
 import time
@@ -159,9 +160,9 @@ def _numbers_of(readings: Readings, evaluation: Evaluation, config: Config) -> d
 def _disagreements(
     product: Mapping[str, float], by_hand: Mapping[str, float], evaluation: Evaluation
 ) -> Iterator[str]:
-    for name, health in evaluation.stores.items():
+    for store, health in evaluation.stores.items():
         if not health.up:
-            yield f"store {name} could not be read: {health.problem}"
+            yield f"store {store} could not be read: {health.problem}"
     for name, value in by_hand.items():
         own = product.get(name)
         if own is None or not isclose(own, value, rel_tol=1e-6):
@@ -191,5 +192,7 @@ def plans_of(file: Path, statements: tuple[Statement, ...]) -> Iterator[tuple[st
             if " LIMIT ?" in statement or not statement.startswith(("SELECT", "WITH")):
                 continue  # a handful of rows, to tell columns and forms
             rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
+            table = re.search(r"(?:FROM|JOIN) (\w+) AS rel", statement)
             if rows:
-                yield statement, [row[3] for row in rows]
+                named = table[1] if table else "rel"
+                yield statement, [re.sub(r"\brel\b", named, row[3]) for row in rows]
