@@ -6,6 +6,8 @@ PYTHON ?=
 # Further options: `make run ARGS="--speed 2"`, `make unit ARGS="-k demo"`.
 ARGS ?=
 
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
 BIN := .venv/bin
 PARTS := exporter alerts dashboards runbooks tests docs
 DECLARED := setup.cfg pyproject.toml

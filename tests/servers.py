@@ -20,7 +20,7 @@ import yaml
 
 
 def program(*names: str) -> str:
-    """Return the first of the programs that is here; a missing server is a failure, never a skip."""
+    """Return the first of the programs that is here; a missing one is a failure, never a skip."""
     for name in names:
         found = shutil.which(name)
         if found:

@@ -6,9 +6,11 @@ Instants in rows are seconds after ``ZERO``; a text stands as it is, for stamps 
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from orphanwatch.exporter.config import Config
@@ -185,3 +187,47 @@ def rejections(document: Document) -> dict[str, float]:
 def store_problem(evaluation: Evaluation, store: str) -> str:
     """Return what is said of a store that could not be read, empty where it was."""
     return next(health.problem for name, health in evaluation.stores.items() if name == store)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """A stack and what it reads at some instants: seconds after zero, and what is expected then.
+
+    Expected values are worked out by hand; None is "absent", and ``action`` is the verdict's.
+    """
+
+    looks: Mapping[float, Mapping[str, float | str | None]]
+    tasks: tuple[Row, ...] = ()
+    leases: tuple[Row, ...] = ()
+    ledger: tuple[Row, ...] = ()
+    queue: tuple[Row, ...] = ()
+    stores: Mapping[str, Row | None] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> StackFile:
+        """Return the stack, written into a folder."""
+        stack = StackFile(folder, stores=self.stores, **self.settings)
+        for table in STORES.values():
+            stack.add(table, *getattr(self, table))
+        return stack
+
+
+def assert_story(story: Story, folder: Path) -> None:
+    """Look at a story at each of its instants and compare."""
+    stack = story.write(folder)
+    for offset, expected in story.looks.items():
+        assert_reads(stack.document(offset), expected, f"at +{offset}")
+
+
+def assert_reads(
+    document: Document, expected: Mapping[str, float | str | None], where: str = ""
+) -> None:
+    """Compare what a document says with what is expected, all at once."""
+    said: dict[str, float | str | None] = {
+        key: action(document) if key == "action" else read(document, key) for key in expected
+    }
+    wanted = {
+        key: pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, int | float) else value
+        for key, value in expected.items()
+    }
+    assert said == wanted, where

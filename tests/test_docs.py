@@ -122,6 +122,16 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert dead == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_in_pages_exist(page: Path) -> None:
+    """A file or folder of ours that a page names is there."""
+    named = re.findall(
+        r"`((?:exporter|alerts|dashboards|runbooks|tests|docs|examples)/[^`*\s]*)`",
+        page.read_text(encoding="utf-8"),
+    )
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
 def anchors(page: Path) -> set[str]:
     """Return the fragments of a page's headings."""
     heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)

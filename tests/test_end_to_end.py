@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from orphanwatch.alerts.artifacts import build
-from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.demo.tables import open_database
 from servers import (
     Webhook,
     fetch,
@@ -22,6 +19,10 @@ from servers import (
     running_prometheus,
     wait_until,
 )
+
+from orphanwatch.alerts.artifacts import build
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.demo.tables import open_database
 
 pytestmark = pytest.mark.servers
 

@@ -20,7 +20,6 @@ from structlog.testing import capture_logs
 from orphanwatch.exporter.board import Board, Published
 from orphanwatch.exporter.errors import ConfigError
 from orphanwatch.exporter.instants import Instant
-from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.web import WebApp
 from orphanwatch.exporter.web_address import Address
 from orphanwatch.exporter.web_config import WebConfig, WebConfigFile
