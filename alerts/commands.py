@@ -8,7 +8,7 @@ import click
 
 from orphanwatch.alerts.artifacts import build as build_alerts
 from orphanwatch.alerts.promtool import run_promtool
-from orphanwatch.dashboards.files import outdated, write_files
+from orphanwatch.exporter.artifacts import outdated, write_files
 from orphanwatch.exporter.config_file import load_config
 
 _CONFIG: Final = click.option(

@@ -1,7 +1,7 @@
 """The facts that stores state, and what one evaluation makes of them: frozen values, no logic.
 
-``None`` in a fact is "the store does not say"; a question that a store could not answer is an
-``Unknown`` in ``Readings``, and what depends on it is absent from the ``Evaluation``.
+``None`` in a fact is "the store does not say"; a store that could not be read is None in
+``Readings``, and what depends on it is absent from the ``Evaluation``.
 """
 
 from collections.abc import Mapping

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from orphanwatch.dashboards.files import outdated, write_files
+from orphanwatch.exporter.artifacts import outdated, write_files
 from orphanwatch.exporter.config_file import load_config
 
 

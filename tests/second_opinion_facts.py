@@ -47,6 +47,10 @@ def read_tasks(rows: list[Row], at: float) -> list[Row]:
                 "finished_at": happened(row.get("finished_at"), at),
                 "ok": row.get("outcome") in (None, "ok"),
                 "cancellable": cancellable is None or bool(cancellable),
+                "events": [
+                    row.get(name)
+                    for name in ("submitted_at", "cancelled_at", "deadline_at", "finished_at")
+                ],
             }
         )
     return [task for task in tasks if not _has_newer_namesake(task, tasks)]

@@ -39,7 +39,7 @@ class LeaseNumbers(Look):
             names.RETRIES_WITHOUT_RETRY_ID,
             [task["label"] for task in self.tasks if self.is_retry_without_id(task)],
         )
-        if not self.live_rows:
+        if not self.sees_attached:
             return
         end = self.at - self.lag
         start = end - self.window

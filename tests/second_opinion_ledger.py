@@ -27,7 +27,7 @@ class LedgerNumbers(LeaseNumbers):
         if depth is not None and cap is not None:
             self.emit(names.QUEUE_CALM, depth <= self.settings["calm_depth_ratio"] * cap)
         in_flight = self.queue["in_flight"]
-        if depth is not None and in_flight is not None and self.live_rows:
+        if depth is not None and in_flight is not None and self.sees_attached:
             attached = len([task for task in self.tasks if self.is_attached_now(task)])
             self.emit(names.IN_FLIGHT_GAP, max(0.0, in_flight + depth - attached))
 

@@ -31,6 +31,7 @@ class Look:
         self.sees_leases = self.up[StoreName.LEASES]
         self.sees_ledger = self.up[StoreName.LEDGER]
         self.live_rows = self.sees_tasks and settings["rows"] == "live"
+        self.sees_attached = self.live_rows and settings["maps_submission"]
         self.all_tasks = facts.read_tasks(stack.get("tasks") or [], at)
         self.leases = facts.read_leases(stack.get("leases") or [], settings, at)
         self.charges = facts.read_charges(stack.get("ledger") or [], at)
@@ -78,8 +79,8 @@ class Look:
     def is_looked_at(self, task: Row) -> bool:
         """Apply section 3's rule of which tasks count at all."""
         since = self.at - self.window - self.lag - self.baseline - self.horizon
-        events = ("submitted_at", "cancelled_at", "deadline_at", "finished_at")
-        if any(task[event] is not None and task[event] > since for event in events):
+        # An end that is still to come at T is after that instant, too.
+        if any(instant is not None and instant > since for instant in task["events"]):
             return True
         if any(lease["released_at"] is None for lease in self.leases_of(task["task_id"])):
             return True

@@ -70,6 +70,7 @@ DEFAULTS: Final[Row] = {
     "lease_ttl": 60.0,
     "heartbeat": None,
     "maps_heartbeat": True,
+    "maps_submission": True,
     "shape": "increments",
     "lag": 0.0,
     "prorated": "page",
@@ -107,6 +108,7 @@ class Stack:
         """Return the settings that hold, given which stores and columns there are."""
         settings = {**DEFAULTS, **self.settings}
         settings["maps_heartbeat"] = "heartbeat_at" not in self.dropped.get("leases", ())
+        settings["maps_submission"] = "submitted_at" not in self.dropped.get("tasks", ())
         if "ledger" in self.unconfigured:
             settings |= {"shape": "increments", "lag": 0.0}
         if settings.get("rise_ratio") is None:

@@ -488,9 +488,7 @@ def test_two_callers_without_a_retry_id_are_two_requests(tmp_path: Path) -> None
     """A9: empty ids never group together."""
     stack = StackFile(tmp_path, **GRACE)
     stack.add("tasks", task("a", retry_id=""), task("b", retry_id=""))
-    stack.add(
-        "leases", lease("a", "w1", heartbeat_at=30), lease("b", "w2", heartbeat_at=30)
-    )
+    stack.add("leases", lease("a", "w1", heartbeat_at=30), lease("b", "w2", heartbeat_at=30))
 
     assert_reads(
         stack.document(30),

@@ -108,7 +108,7 @@ def _start_exporter(config: Config, address: Address, clock: Clock) -> RunningEx
 def _write_rules(config: Config, folder: Path) -> Path:
     # Only with Prometheus beside it does the demo need the rules.
     from orphanwatch.alerts.artifacts import RULES, build  # noqa: PLC0415
-    from orphanwatch.dashboards.files import write_files  # noqa: PLC0415
+    from orphanwatch.exporter.artifacts import write_files  # noqa: PLC0415
 
     write_files(build(config), folder)
     return folder / RULES
