@@ -36,6 +36,11 @@ class SecondOpinion(LedgerNumbers):
         self.emit_ledger()
         self.emit_split()
         self.emit_fail_closed()
+        others = [task for task in self.all_tasks if task not in self.tasks]
+        for task in others:
+            self.judge(task)
+        if any(self.has_traces(task) for task in others):
+            self.doubtful.add("verdict")  # nobody has to look at these, anybody may
         return {
             "at": self.at,
             "verdict": {"action": str(self.action())},
@@ -65,6 +70,8 @@ class SecondOpinion(LedgerNumbers):
         budget = self.budget(pool)
         if budget is None:
             return False
+        if not self.settings["has_queue"]:
+            return self.grace(pool) > budget  # no queue, no wait in it
         if self.queue["age_seconds"] is None:
             return True if self.grace(pool) > budget else None
         return self.grace(pool) > budget - float(self.queue["age_seconds"])
@@ -124,7 +131,8 @@ class SecondOpinion(LedgerNumbers):
             for condition, holds in conditions.items():
                 if holds is not None:
                     self.emit(names.FAIL_CLOSED, holds, pool=pool, condition=str(condition))
-            allowed = not any(conditions.values())
+            # Closed unless every condition is known not to hold: in doubt, it fails closed.
+            allowed = all(holds is False for holds in conditions.values())
             self.emit(names.OVERFLOW_ADMISSION_ALLOWED, allowed, pool=pool)
 
     def is_blind(self) -> bool:
@@ -146,17 +154,20 @@ class SecondOpinion(LedgerNumbers):
 
     def was_orphan_lately(self) -> bool:
         """Say whether an orphan charge, or the end of an orphan lease, is too recent."""
+        return any(self.has_traces(task) for task in self.tasks)
+
+    def has_traces(self, task: Row) -> bool:
+        """Say whether a task was charged, or held a lease, past its cutoff until a while ago."""
         since = self.at - self.settings["reopen_hold"]
-        for task in self.tasks:
-            if any(part["tokens"] > 0 and part["at"] > since for part in task["parts"]):
+        for part in task["parts"]:
+            # What is only reported ("prorated: report") keeps nothing closed.
+            some = part["tokens"] > 0 or part["straddling"] > 0
+            if some and part["at"] > since and self.is_shown(part):
                 return True
-            if not task["abandoned"]:
-                continue
-            for lease in self.leases_of(task["task_id"]):
-                end = lease["ended_at"]
-                if since < end <= self.at and end > task["cutoff"]:
-                    return True
-        return False
+        return task["abandoned"] and any(
+            since < lease["ended_at"] <= self.at and lease["ended_at"] > task["cutoff"]
+            for lease in self.leases_of(task["task_id"])
+        )
 
     def orphans(self) -> list[Row]:
         """Return every watched task with orphan tokens or an orphan lease, in no order."""

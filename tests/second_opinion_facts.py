@@ -40,7 +40,7 @@ def read_tasks(rows: list[Row], at: float) -> list[Row]:
                 "task_id": id_or_none(row.get("task_id")),
                 "retry_id": id_or_none(row.get("retry_id")),
                 "attempt": 1 if attempt is None else attempt,
-                "pool": row.get("pool"),
+                "pool": id_or_none(row.get("pool")),
                 "submitted_at": submitted,
                 "deadline_at": row.get("deadline_at"),
                 "cancelled_at": cancelled,
@@ -89,7 +89,7 @@ def read_leases(rows: list[Row], settings: Row, at: float) -> list[Row]:
             {
                 "task_id": id_or_none(row.get("task_id")),
                 "worker_id": id_or_none(row.get("worker_id")),
-                "pool": row.get("pool"),
+                "pool": id_or_none(row.get("pool")),
                 "acquired_at": acquired,
                 "heartbeat_at": heartbeat,
                 "released_at": released,
@@ -155,7 +155,7 @@ def read_queue(rows: list[Row], settings: Row, at: float) -> Row:
 
 
 def first_lease(task_id: str | None, leases: list[Row]) -> Row | None:
-    """Return the task's earliest acquired lease; one of unknown time comes last."""
+    """Return the task's earliest acquired lease; one of unknown time was there before."""
     if task_id is None:
         return None
     mine = [lease for lease in leases if lease["task_id"] == task_id]
@@ -164,7 +164,7 @@ def first_lease(task_id: str | None, leases: list[Row]) -> Row | None:
     return min(
         mine,
         key=lambda lease: (
-            lease["acquired_at"] is None,
+            lease["acquired_at"] is not None,
             lease["acquired_at"] or 0.0,
             lease["worker_id"] or "",
         ),
@@ -215,8 +215,9 @@ def split_charges(charges: list[Row], shape: str) -> list[Row]:
     """Return what each row adds: running totals become their increases over the maximum."""
     if shape != "cumulative":
         return charges
-    added: list[Row] = []
-    for key in {charge["key"] for charge in charges}:
+    # A row that names nobody joins no other: its total is all its own.
+    added: list[Row] = [charge for charge in charges if charge["key"] is None]
+    for key in {charge["key"] for charge in charges} - {None}:
         highest = 0.0
         mine = [charge for charge in charges if charge["key"] == key]
         for charge in sorted(mine, key=lambda row: float(row["charged_at"])):
@@ -236,9 +237,10 @@ def orphan_parts(charges: list[Row], shape: str, cutoff: float, start: float | N
         if charged <= cutoff:
             continue
         began: Any = charge["started_at"] if charge["started_at"] is not None else start
-        part = {"at": charged, "basis": Basis.CHARGED, "tokens": tokens, "straddling": 0.0}
+        part: Row = {"at": charged, "basis": Basis.CHARGED, "tokens": tokens, "straddling": 0.0}
         if shape == "final" and began is None:
-            part["tokens"] = 0.0  # nobody can say which part
+            # Nobody can say which part; the whole row is the upper bound of it.
+            part |= {"basis": Basis.PRORATED, "tokens": 0.0, "straddling": tokens}
         elif shape == "final" and began <= cutoff:
             spread = max(0.0, tokens - charge["prompt_tokens"])
             part["basis"] = Basis.PRORATED

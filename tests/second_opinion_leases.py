@@ -158,17 +158,16 @@ class LeaseNumbers(Look):
             ordered = sorted(
                 leases,
                 key=lambda lease: (
-                    lease["acquired_at"] is None,
+                    lease["acquired_at"] is not None,
                     lease["acquired_at"] or 0.0,
                     lease["task_id"],
                     lease["worker_id"] or "",
                 ),
             )
             for lease in ordered[1:]:
-                acquired = lease["acquired_at"]
-                since = lease["heartbeat_at"] if acquired is None else acquired
                 label = self.label_of_lease(lease)
-                if self.at - since > self.grace(label):
+                acquired = lease["acquired_at"]
+                if acquired is None or self.at - acquired > self.grace(label):
                     extra.append(label)
         return extra
 
@@ -191,8 +190,7 @@ class LeaseNumbers(Look):
         return [
             lease
             for lease in self.leases_of(task["task_id"])
-            if lease["acquired_at"] is not None
-            and lease["acquired_at"] <= task["stop"]
+            if (lease["acquired_at"] is None or lease["acquired_at"] <= task["stop"])
             and (lease["released_at"] is None or lease["released_at"] > task["stop"])
         ]
 

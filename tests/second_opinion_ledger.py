@@ -67,9 +67,12 @@ class LedgerNumbers(LeaseNumbers):
         return [
             part
             for part in task["parts"]
-            if self.in_delta_window(part["at"])
-            and not (part["basis"] is Basis.PRORATED and self.settings["prorated"] == "report")
+            if self.in_delta_window(part["at"]) and self.is_shown(part)
         ]
+
+    def is_shown(self, part: Row) -> bool:
+        """Say whether an orphan part may page, or is only reported."""
+        return not (part["basis"] is Basis.PRORATED and self.settings["prorated"] == "report")
 
     def emit_unmatched(self, spend: list[Row]) -> None:
         """Emit the tokens of keys that are no task, as far as the other stores can tell."""

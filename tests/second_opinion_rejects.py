@@ -75,15 +75,18 @@ def _reasons(row: Row, rows: list[Row], shape: str) -> list[tuple[RejectReason, 
         return [(RejectReason.MISSING_INSTANT, False)]
     if tokens is None:
         return [(RejectReason.UNKNOWN_TOKENS, True)]
+    if not isinstance(tokens, int | float):
+        return [(RejectReason.INVALID_TOKENS, True)]
     if tokens < 0 and shape == "increments":
         return [(RejectReason.ADJUSTMENT, True)]
-    if tokens < 0:
-        # The contract names a negative row only among increments; any of these is a fair word.
-        fair = (RejectReason.ADJUSTMENT, RejectReason.INVALID_TOKENS, RejectReason.REGRESSION)
-        return [(reason, False) for reason in fair]
-    if shape == "cumulative" and _is_step_back(row, rows):
-        return [(RejectReason.REGRESSION, False)]
-    return []
+    # The contract names a negative row only among increments; any of these is a fair word for it.
+    negative = (RejectReason.ADJUSTMENT, RejectReason.INVALID_TOKENS, RejectReason.REGRESSION)
+    fair = {
+        **dict.fromkeys(negative, tokens < 0),
+        RejectReason.REGRESSION: tokens < 0 or (shape == "cumulative" and _is_step_back(row, rows)),
+        RejectReason.UNKNOWN_START: shape == "final" and row.get("started_at") is None,
+    }
+    return [(reason, False) for reason, holds in fair.items() if holds]
 
 
 def _is_step_back(row: Row, rows: list[Row]) -> bool:
@@ -91,7 +94,7 @@ def _is_step_back(row: Row, rows: list[Row]) -> bool:
         other.get("task_id") == row.get("task_id")
         and other.get("charged_at") is not None
         and other["charged_at"] <= row["charged_at"]
-        and other.get("tokens") is not None
+        and isinstance(other.get("tokens"), int | float)
         and other["tokens"] > row["tokens"]
         for other in rows
     )

@@ -1,4 +1,4 @@
-"""A small stack in a SQLite file with its config, written by hand and looked at through the product.
+"""A small stack in a SQLite file with its config, looked at through the product.
 
 Instants in rows are seconds after ``ZERO``; a text stands as it is, for stamps in other forms.
 """
@@ -100,6 +100,11 @@ class StackFile:
                 marks = ", ".join("?" for _ in row)
                 cells = [self._cell(name, value) for name, value in row.items()]
                 connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', cells)  # noqa: S608  (names of ours)
+
+    def beat(self, offset: float) -> None:
+        """Let every lease's heartbeat be so many seconds after zero."""
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            connection.execute("UPDATE leases SET heartbeat_at = ?", (self._write(offset),))
 
     def _cell(self, name: str, value: object) -> object:
         if name.endswith("_at") and isinstance(value, int | float):

@@ -86,7 +86,7 @@ def tasks_of(draw: Draw, settings: Row) -> Row:
         "task_id": draw(st.sampled_from((*TASK_IDS, *TASK_IDS, *NO_IDS))),
         "retry_id": draw(st.sampled_from((*RETRY_IDS, *RETRY_IDS, *NO_IDS))),
         "attempt": draw(st.sampled_from((None, 1, 1, 2, 3))),
-        "pool": draw(st.sampled_from((*POOLS, *POOLS, UNCONFIGURED_POOL, None))),
+        "pool": draw(st.sampled_from((*POOLS, *POOLS, UNCONFIGURED_POOL, None, ""))),
         "submitted_at": submitted,
         "deadline_at": draw(maybe(no_sooner)),
         "cancelled_at": draw(maybe(when)),
@@ -125,11 +125,12 @@ def leases_of(draw: Draw, settings: Row, tasks: list[Row]) -> Row:
     stranger = st.sampled_from((*NO_IDS, "stranger"))
     acquired = draw(near(task, settings))
     later = near(task, settings).map(lambda instant: max(instant, acquired))
+    known = draw(st.integers(0, 9)) < 9  # when it was acquired
     return {
         "task_id": draw(stranger) if task is None else task["task_id"],
         "worker_id": draw(st.sampled_from((*WORKERS, *WORKERS, None, ""))),
         "pool": draw(st.sampled_from((*POOLS, UNCONFIGURED_POOL, None))),
-        "acquired_at": acquired,
+        "acquired_at": acquired if known else None,
         "heartbeat_at": draw(maybe(later, one_in=4)),
         "released_at": draw(maybe(later)),
     }
@@ -139,18 +140,17 @@ def leases_of(draw: Draw, settings: Row, tasks: list[Row]) -> Row:
 def charges_of(draw: Draw, settings: Row, tasks: list[Row]) -> Row:
     """Draw one ledger row: of a task mostly, of a stranger, a worker or nobody."""
     task = draw(st.sampled_from([*tasks, *tasks, *tasks, None]))
-    # Rows of nobody have no running total of their own: the contract doesn't say whose it is.
+    # Running totals of nobody: the contract doesn't say which of them belong together.
     nobody = () if settings["shape"] == "cumulative" else NO_IDS
-    if not nobody and task is not None and task["task_id"] in NO_IDS:
+    if task is not None and task["task_id"] in NO_IDS and not nobody:
         task = None
-    key = (
-        draw(st.sampled_from((*nobody, "stranger", *WORKERS))) if task is None else task["task_id"]
-    )
+    strange = st.sampled_from((*nobody, "stranger", *WORKERS))
+    key = draw(strange) if task is None else task["task_id"]
     charged = draw(maybe(near(task, settings), one_in=20))
     started = None
     if settings["shape"] != "cumulative" and charged is not None:
         started = draw(maybe(near(task, settings).map(lambda instant: min(instant, charged))))
-    tokens = st.one_of(st.sampled_from((None, 0, 100, 100, 12.5, -7)), st.integers(1, 400))
+    tokens = st.one_of(st.sampled_from((None, 0, 100, 100, 12.5, -7, "many")), st.integers(1, 400))
     return {
         "task_id": key,
         "tokens": draw(tokens),
@@ -201,7 +201,7 @@ def stacks(draw: Draw) -> Stack:
         settings=settings,
         rows={
             "tasks": tasks,
-            "leases": _first_leases_are_clear(leases),
+            "leases": _first_leases_are_clear(leases, tasks),
             "ledger": _starts_are_known(draw(with_copies(ledger)), tasks, settings),
             "queue": queue,
         },
@@ -283,13 +283,23 @@ def _without_ties(tasks: list[Row], *, submissions: bool) -> list[Row]:
     return list(kept.values())
 
 
-def _first_leases_are_clear(leases: list[Row]) -> list[Row]:
-    """Give leases of one task that are acquired together the same pool: either may be first."""
+def _first_leases_are_clear(leases: list[Row], tasks: list[Row]) -> list[Row]:
+    """Leave no doubt which lease of a request is the first, nor which pool it says.
+
+    Leases of one task that are acquired together get the same pool, since either may be first;
+    only the sole lease of a request may have been acquired at an unknown time.
+    """
     pools: dict[Any, Any] = {}
-    return [
-        lease | {"pool": pools.setdefault((lease["task_id"], lease["acquired_at"]), lease["pool"])}
-        for lease in leases
-    ]
+    retried = {task["task_id"] for task in tasks if task["retry_id"] not in NO_IDS}
+    holders = [lease["task_id"] for lease in leases]
+    clear: list[Row] = []
+    for lease in leases:
+        acquired, task_id = lease["acquired_at"], lease["task_id"]
+        if acquired is None and (task_id in retried or holders.count(task_id) > 1):
+            acquired = AT - 13.0 if lease["heartbeat_at"] is None else lease["heartbeat_at"]
+        pool = pools.setdefault((task_id, acquired), lease["pool"])
+        clear.append(lease | {"acquired_at": acquired, "pool": pool})
+    return clear
 
 
 def _starts_are_known(ledger: list[Row], tasks: list[Row], settings: Row) -> list[Row]:

@@ -71,6 +71,7 @@ DEFAULTS: Final[Row] = {
     "heartbeat": None,
     "maps_heartbeat": True,
     "maps_submission": True,
+    "has_queue": True,
     "shape": "increments",
     "lag": 0.0,
     "prorated": "page",
@@ -109,6 +110,7 @@ class Stack:
         settings = {**DEFAULTS, **self.settings}
         settings["maps_heartbeat"] = "heartbeat_at" not in self.dropped.get("leases", ())
         settings["maps_submission"] = "submitted_at" not in self.dropped.get("tasks", ())
+        settings["has_queue"] = "queue" not in self.unconfigured
         if "ledger" in self.unconfigured:
             settings |= {"shape": "increments", "lag": 0.0}
         if settings.get("rise_ratio") is None:

@@ -1,10 +1,12 @@
 """Field cases A: a cancel that doesn't stop the work. Grace is 5 s, so a cutoff is the stop + 5."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stack_file import (
     ZERO,
+    Row,
     StackFile,
     Story,
     assert_reads,
@@ -15,10 +17,10 @@ from stack_file import (
     task,
 )
 
-GRACE = {"grace_seconds": 5}
+GRACE: Row = {"grace_seconds": 5}
 
 
-def charges(task_id: str, tokens: float, *instants: float) -> tuple[dict[str, object], ...]:
+def charges(task_id: str, tokens: float, *instants: float) -> tuple[Row, ...]:
     """Return a ledger row for each instant."""
     return tuple(charge(task_id, tokens, instant) for instant in instants)
 
@@ -320,7 +322,7 @@ def test_three_lost_cancels_among_300_stay_open(tmp_path: Path) -> None:
     )
 
 
-def lump(row: dict[str, object], prorated: str = "page", **cells: object) -> Story:
+def lump(row: Row, prorated: str = "page", **cells: Any) -> Story:
     """Return the lump row of A7, charged at +40 after a cancel at +1, looked at at +41."""
     return Story(
         settings=GRACE,
@@ -467,7 +469,7 @@ def retried(first: object, second: object) -> Story:
 def test_a_retry_beside_its_original(
     story: Story, duplicates: float, retries_without: float, tmp_path: Path
 ) -> None:
-    """A9: copies are known by the retry id alone; the first attempt is the orphan, not the second."""
+    """A9: copies are known by the retry id alone, and only the first attempt is an orphan."""
     assert_reads(
         story.write(tmp_path).document(60),
         {

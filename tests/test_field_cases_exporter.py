@@ -2,12 +2,14 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from stack_file import (
     TABLES,
     ZERO,
+    Row,
     StackFile,
     Story,
     action,
@@ -26,7 +28,7 @@ from orphanwatch.exporter.refresh import Refresher
 from orphanwatch.exporter.snapshot import publish_snapshot
 from orphanwatch.exporter.state import CounterBook
 
-GRACE = {"grace_seconds": 5}
+GRACE: Row = {"grace_seconds": 5}
 
 
 class SetClock:
@@ -78,7 +80,7 @@ def snapshot_page(stack: StackFile, offset: float) -> dict[str, float]:
     return parse_page(encode(publish_snapshot(stack.evaluate(offset), stack.config), Format.TEXT))
 
 
-def three_orphans(folder: Path, **settings: object) -> StackFile:
+def three_orphans(folder: Path, **settings: Any) -> StackFile:
     """Return a stack with three orphans at +30, each with a lease and 10 tokens."""
     stack = StackFile(folder, **GRACE, **settings)
     names = ("x", "y", "z")
@@ -90,7 +92,7 @@ def three_orphans(folder: Path, **settings: object) -> StackFile:
 
 
 def test_a_lost_store_is_absent_and_an_empty_one_is_zero(tmp_path: Path) -> None:
-    """D1: blind and calm never look alike, the other arm goes on, and sight comes back by itself."""
+    """D1: blind and calm never look alike, the other arm goes on, and sight comes back."""
     stack = three_orphans(tmp_path)
     exporter = Exporter(stack, started=0)
     delta = "orphan_token_delta pool=overflow"
@@ -165,7 +167,7 @@ def test_a_start_without_state_counts_only_what_is_newer(tmp_path: Path) -> None
 
 
 def test_series_do_not_grow_with_ids_workers_or_junk_pools(tmp_path: Path) -> None:
-    """D6: 2,000 ids, 500 workers and 300 junk pools make no series, on the first page or a later."""
+    """D6: 2,000 ids, 500 workers and 300 junk pools make no series, now or later."""
     (tmp_path / "small").mkdir()
     (tmp_path / "large").mkdir()
     small, large = StackFile(tmp_path / "small", **GRACE), StackFile(tmp_path / "large", **GRACE)
@@ -375,7 +377,7 @@ def test_the_largest_heartbeat_gap_seen_is_remembered(tmp_path: Path) -> None:
     seen = []
     for looked_at, beat in ((3, 3), (12, 12), (15, 15)):
         seen.append(exporter.page(looked_at)[period])
-        stack.run_sql(f"UPDATE leases SET heartbeat_at = {ZERO + beat}")
+        stack.beat(beat)
     seen.append(exporter.page(15)[period])
     exporter.stop()
 

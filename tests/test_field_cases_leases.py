@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from stack_file import StackFile, Story, assert_reads, assert_story, charge, lease, task
+from stack_file import Row, StackFile, Story, assert_reads, assert_story, charge, lease, task
 
-GRACE = {"grace_seconds": 5}
+GRACE: Row = {"grace_seconds": 5}
 
 DELIVERIES = (0, 3670, 7271, 10872)
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from stack_file import (
+    Row,
     StackFile,
     Story,
     assert_reads,
@@ -15,7 +16,7 @@ from stack_file import (
     task,
 )
 
-GRACE = {"grace_seconds": 5}
+GRACE: Row = {"grace_seconds": 5}
 CANCELLED = (task("x", cancelled_at=3),)
 GROWING = (charge("x", 1, 1), charge("x", 40, 4), charge("x", 89, 12))
 REJECTED = "orphan_rows_rejected_total store=ledger reason"
@@ -169,7 +170,7 @@ def test_rows_that_land_late_are_counted_when_they_land(tmp_path: Path) -> None:
 
 
 def test_without_a_declared_lag_late_rows_still_reach_the_total(tmp_path: Path) -> None:
-    """C6: the total of a watched task is recomputed, so what misses the delta window is not lost."""
+    """C6: a watched task's total is recomputed: what misses the delta window is not lost."""
     stack = StackFile(tmp_path, **GRACE)
     stack.add("tasks", *CANCELLED)
     stack.add("ledger", charge("x", 10, 6), charge("x", 20, 12), charge("x", 30, 20))

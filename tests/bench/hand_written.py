@@ -70,10 +70,10 @@ _QUESTIONS: Final[Mapping[str, str]] = {
         SELECT task_id, pool FROM tasks
         WHERE finished_at IS NULL AND cancellable = 0 AND submitted_at <= :at""",
     "recent retries": """
-        SELECT mine.task_id, mine.retry_id, mine.attempt, min(other.attempt)
-        FROM tasks AS mine JOIN tasks AS other ON other.retry_id = mine.retry_id
-        WHERE mine.submitted_at > :at - 60 AND mine.submitted_at <= :at AND mine.attempt > 1
-        GROUP BY mine.task_id""",
+        SELECT task_id, retry_id, attempt, (
+            SELECT min(attempt) FROM tasks AS other WHERE other.retry_id = mine.retry_id
+        ) FROM tasks AS mine
+        WHERE submitted_at > :at - 60 AND submitted_at <= :at AND attempt > 1""",
     "held leases": """
         SELECT leases.task_id, worker_id, leases.pool, acquired_at, heartbeat_at, released_at,
             tasks.retry_id, tasks.attempt, tasks.pool, submitted_at, deadline_at, cancelled_at,
@@ -85,7 +85,8 @@ _QUESTIONS: Final[Mapping[str, str]] = {
             tasks.retry_id, tasks.attempt, tasks.pool, submitted_at, deadline_at, cancelled_at,
             finished_at, outcome, cancellable
         FROM leases LEFT JOIN tasks USING (task_id)
-        WHERE released_at > :at - 300 AND (released_at > :at OR acquired_at <= :at - 3600)""",
+        WHERE released_at > :at - 300 AND acquired_at <= :at
+            AND (released_at > :at OR acquired_at <= :at - 3600)""",
     "leases of the stopped": """
         SELECT leases.task_id, worker_id, leases.pool, acquired_at, heartbeat_at, released_at
         FROM temp.stopped JOIN leases USING (task_id)""",
@@ -133,7 +134,7 @@ class Answers:
         by_question = self.rows
         abandoned = {row[0]: row for row in by_question["stopped"] if row[7] and row[8] > at - 3600}
         charges = by_question["charges past the cutoff"]
-        held = [row for row in by_question["held leases"] if row[5] is None]
+        held = [row for row in by_question["held leases"] if row[5] is None or row[5] > at]
         live = [row for row in held if at - max(row[3], row[4] or 0.0) <= lease_ttl]
         orphans = [row for row in live if row[0] in abandoned and at > abandoned[row[0]][10]]
         spend = by_question["spend by key"]
