@@ -32,6 +32,8 @@ def _read_duration(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("write a duration such as 60s")  # noqa: TRY004  (pydantic wants it)
     if isinstance(value, int | float):
+        if not abs(value) < _LONGEST_SECONDS:
+            raise ValueError("is longer than any window; write a duration such as 60s")
         return micros(value)
     return parse_duration(value) if isinstance(value, str) else value
 
@@ -40,6 +42,10 @@ Duration = Annotated[Micros, BeforeValidator(_read_duration), Field(ge=0)]
 """A length of time: ``60s``, ``5m``; a bare number is seconds."""
 
 PositiveDuration = Annotated[Micros, BeforeValidator(_read_duration), Field(gt=0)]
+
+
+# A duration beyond this is a slip of the keyboard, and no integer of microseconds.
+_LONGEST_SECONDS = 1e10
 
 
 class _Strict(BaseModel):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
+from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import Config, parse_config
 from orphanwatch.exporter.errors import ConfigError
 
@@ -27,6 +28,10 @@ def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[An
     seen: set[Any] = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, Hashable):
+            raise yaml.constructor.ConstructorError(
+                None, None, "a list or mapping is no key", key_node.start_mark
+            )
         if key in seen:
             raise yaml.constructor.ConstructorError(
                 None, None, f"the key {key!r} stands twice", key_node.start_mark
@@ -50,14 +55,15 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     resolved = _resolve(document, path.parent, environment, "", problems)
     if problems:
         raise ConfigError(str(path), tuple(problems))
+    anchored = _anchor(resolved, path.parent, problems)
+    problems += _store_problems(anchored)
     try:
-        return parse_config(_anchor(resolved, path.parent))
+        config = parse_config(anchored)
     except ValidationError as error:
-        raise ConfigError(str(path), tuple(_say(error))) from None
-    except ArgumentError:
-        raise ConfigError(
-            str(path), ("a store's url is no database URL; write for example sqlite:///stack.db",)
-        ) from None
+        problems += _say(error)
+    if problems:
+        raise ConfigError(str(path), tuple(problems))
+    return config
 
 
 def _read_yaml(path: Path) -> Any:
@@ -123,7 +129,7 @@ def _read_secret(path: Path, key: str, problems: list[str]) -> str:
         return ""
 
 
-def _anchor(document: Any, folder: Path) -> Any:
+def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
     """Return the document with its relative paths taken from the config file's folder."""
     anchored = dict(document)
     if isinstance(anchored.get("state_file"), str):
@@ -131,7 +137,7 @@ def _anchor(document: Any, folder: Path) -> Any:
     stores = anchored.get("stores")
     if isinstance(stores, dict):
         anchored["stores"] = {
-            name: {**store, "url": _anchor_url(store["url"], folder)}
+            name: {**store, "url": _anchor_url(store["url"], folder, str(name), problems)}
             if isinstance(store, dict) and isinstance(store.get("url"), str)
             else store
             for name, store in stores.items()
@@ -139,8 +145,32 @@ def _anchor(document: Any, folder: Path) -> Any:
     return anchored
 
 
-def _anchor_url(text: str, folder: Path) -> str:
-    url = make_url(text)
+def _store_problems(document: Any) -> list[str]:
+    """Return a problem for no store at all, and for each name under ``columns:`` that is none."""
+    stores = document.get("stores")
+    problems = []
+    if stores == {}:
+        problems.append("stores: " + _REMEDIES["stores"])
+    for name, known in COLUMNS.items():
+        store = stores.get(str(name)) if isinstance(stores, dict) else None
+        columns = store.get("columns") if isinstance(store, dict) else None
+        problems += [
+            f"stores.{name}.columns.{column}: is no key we know; check its spelling"
+            for column in (columns if isinstance(columns, dict) else ())
+            if column not in known
+        ]
+    return problems
+
+
+def _anchor_url(text: str, folder: Path, store: str, problems: list[str]) -> str:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # The reason is not passed on: it may hold what stands in the password's place.
+        problems.append(
+            f"stores.{store}.url: is no database URL; write for example sqlite:///stack.db"
+        )
+        return ""
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return text
     if url.database.startswith("file:"):
@@ -152,9 +182,11 @@ def _anchor_url(text: str, folder: Path) -> str:
 
 def _say(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
-        key = ".".join(_ALIASES.get(str(part), str(part)) for part in problem["loc"])
+        is_unknown = problem["type"] == "extra_forbidden"
+        names = {} if is_unknown else _ALIASES
+        key = ".".join(names.get(str(part), str(part)) for part in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
+        if is_unknown:
             message = "is no key we know; check its spelling"
         elif problem["type"] == "missing":
             message = "is missing; " + _REMEDIES.get(str(problem["loc"][-1]), "add it")

@@ -24,6 +24,9 @@ EPOCH_SIZES: Final[tuple[tuple[float, float], ...]] = ((1e11, 1e6), (1e14, 1e3),
 
 _NANOSECONDS: Final = 1e-3
 _LARGEST: Final = 1e20
+LARGEST_INSTANT: Final = 10**18
+"""Beyond this many microseconds, some 30,000 years, a number is no instant."""
+
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
 _UNITS: Final = {
     "ms": 1_000,
@@ -63,6 +66,13 @@ def instant_of_epoch(number: float) -> Instant:
     return Instant(round(number * unit))
 
 
+def checked_instant(instant: int) -> Instant:
+    """Return an instant that was computed; raises ``ValueError`` where it is beyond all times."""
+    if not -LARGEST_INSTANT <= instant <= LARGEST_INSTANT:
+        raise ValueError("beyond all times")
+    return Instant(instant)
+
+
 def instant_of_datetime(stamp: datetime, zone: tzinfo = UTC) -> Instant:
     """Return the instant of a native timestamp; one without a zone is in ``zone``."""
     aware = stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=zone)
@@ -81,18 +91,21 @@ def parse_instant(value: object, zone: tzinfo = UTC) -> Instant:
     if isinstance(value, bool):
         raise ValueError("a truth value is no instant")  # noqa: TRY004  (one kind to catch)
     if isinstance(value, int | float):
-        if value != value or abs(value) > _LARGEST:  # noqa: PLR0124  (NaN differs from itself)
-            raise ValueError("not a finite epoch number")
-        return instant_of_epoch(value)
+        return _of_number(value)
     if not isinstance(value, str):
         raise ValueError(f"a {type(value).__name__} is no instant")  # noqa: TRY004  (one kind to catch)
     if _NUMBER.fullmatch(value):
-        return instant_of_epoch(
-            float(value) if "." in value or "e" in value.lower() else int(value)
-        )
+        is_whole = "." not in value and "e" not in value.lower()
+        return _of_number(int(value) if is_whole else float(value))
     if not _ISO_HEAD.match(value.strip()):
         raise ValueError("neither ISO 8601 nor an epoch number")
     return instant_of_datetime(_parse_iso(value.strip()), zone)
+
+
+def _of_number(number: float) -> Instant:
+    if not abs(number) <= _LARGEST:
+        raise ValueError("no epoch number is as large as that")
+    return checked_instant(instant_of_epoch(number))
 
 
 def _parse_iso(text: str) -> datetime:

@@ -144,6 +144,7 @@ class Budget(NamedTuple):
 
     task_id: str | None
     pool: str | None
+    submitted_at: Instant
     length: int
 
 

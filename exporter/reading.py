@@ -12,6 +12,7 @@ from orphanwatch.exporter.channel import Channel, Channels
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.model import (
+    Budget,
     Charges,
     Cutoff,
     Lease,
@@ -106,7 +107,7 @@ class _Reader:
         pools = self._pools(gateway, by_task)
         beats = bool(channels.leases.ask(lambda leases: leases.states_heartbeats))
         watched, older = self._watched(gateway, by_task, pools, spent, beats=beats)
-        charges = self._read_charges(watched, by_task)
+        charges = self._read_charges((*watched, *older), by_task)
         workers = self._read_workers(gateway, spent)
         sample = channels.queue.ask(lambda queue: queue.newest(windows))
         unreleased, ended, sight = self._complete(held, watched)
@@ -145,21 +146,27 @@ class _Reader:
         if flagged is None:
             return None
         summed = channel.ask(lambda gateway: gateway.attached(windows))
-        knows = channel.ask(lambda gateway: gateway.knows_submissions)
+        states = bool(channel.ask(lambda gateway: gateway.states_submissions))
+        store = self._config.stores.gateway
+        knows = states and store is not None and store.rows == "live"
         overflow = self._config.overflow_pools
         budgets = channel.ask(lambda gateway: gateway.budgets(windows, overflow)) or ()
         ids = set(named) | set(self._memory.open_tasks)
         ids.update(key for key in (spent.by_key if spent else ()) if key is not None)
-        ids.difference_update(task.task_id for task in flagged if task.task_id is not None)
+        # A row of a later submission is none yet, and must not hide the one that holds.
+        here = self._submitted(flagged)
+        ids.difference_update(task.task_id for task in here if task.task_id is not None)
         looked_up = channel.ask(lambda gateway: gateway.tasks(ids)) or ()
         tasks, counted = self._hold(flagged, looked_up)
-        stops = self._stops(tasks)
+        stops = self._stops(tasks, {id(task) for task in counted})
+        by_id = {task.task_id: task for task in tasks if task.task_id is not None}
         return GatewayFacts(
-            tasks={task.task_id: task for task in tasks if task.task_id is not None},
+            tasks=by_id,
             counted=counted,
             stops=stops,
+            states_submissions=states,
             attached=summed if knows else None,
-            budgets=budgets,
+            budgets=[budget for budget in budgets if _holds(budget, by_id)],
             least_attempts=self._least_attempts(flagged),
         )
 
@@ -178,21 +185,33 @@ class _Reader:
 
     def _is_in_scope(self, task: Task) -> bool:
         start = self._windows.scope_start
-        stamps = (task.submitted_at, task.cancelled_at, task.deadline_at, task.finished_at)
-        return any(stamp is not None and stamp > start for stamp in stamps)
+        for stamp in (task.submitted_at, task.cancelled_at, task.deadline_at, task.finished_at):
+            if stamp is not None and stamp > start:
+                return True
+        return False
 
-    def _stops(self, tasks: Sequence[Task]) -> dict[int, Stop]:
+    def _stops(self, tasks: Sequence[Task], counted: Collection[int]) -> dict[int, Stop]:
         at, channel, windows = self._windows.at, self._channels.gateway, self._windows
-        retry_ids = {task.retry_id for task in tasks if task.retry_id is not None}
+        # A task that the store has summed had no newer stop; an older one shows in its stamps.
+        doubtful = [
+            task
+            for task in tasks
+            if id(task) in counted
+            or (task.cancelled_at is not None and task.cancelled_at <= at)
+            or (task.deadline_at is not None and task.deadline_at <= at)
+        ]
+        retry_ids = {task.retry_id for task in doubtful if task.retry_id is not None}
         done = channel.ask(lambda gateway: gateway.completed_ids(retry_ids, windows)) or ()
         unseen = set(done).difference(task.task_id or "" for task in tasks)
         siblings = channel.ask(lambda gateway: gateway.tasks(unseen)) if unseen else ()
         newest, _ = newest_submissions(self._submitted(siblings or ()))
-        completions = completions_of((*tasks, *newest), at)
+        completions = completions_of(
+            (task for task in (*tasks, *newest) if task.retry_id in retry_ids), at
+        )
         stores = self._config.stores
         hard = stores.gateway is not None and stores.gateway.deadline == "hard"
         stops = {}
-        for task in tasks:
+        for task in doubtful:
             stop = stop_of(task, completions, deadline_stops=hard, at=at)
             if stop is not None:
                 stops[id(task)] = stop
@@ -268,7 +287,8 @@ class _Reader:
         wanted = {task_id for task_id in by_task if task_id not in tasks}
         for task_id, task in tasks.items():
             is_abandoned = id(task) in stops and task.cancellable
-            if is_abandoned or (task.pool is None and self._pool_matters(task, by_task, spent)):
+            went_on = self._went_on(task, spent)
+            if is_abandoned or went_on or (task.pool is None and self._pool_matters(task, by_task)):
                 wanted.add(task_id)
         if gateway is not None:
             wanted.update(
@@ -278,11 +298,11 @@ class _Reader:
             )
         return wanted
 
-    def _pool_matters(
-        self, task: Task, by_task: Mapping[str, Sequence[Lease]], spent: LedgerWindow | None
-    ) -> bool:
-        if task.task_id in by_task or not task.cancellable or is_recent(task, self._windows):
-            return True
+    def _pool_matters(self, task: Task, by_task: Mapping[str, Sequence[Lease]]) -> bool:
+        return task.task_id in by_task or not task.cancellable or is_recent(task, self._windows)
+
+    def _went_on(self, task: Task, spent: LedgerWindow | None) -> bool:
+        """Return whether a task was charged after it had finished."""
         finished = finish_of(task, self._windows.at)
         return finished is not None and _charged_after(spent, task.task_id, finished)
 
@@ -329,8 +349,11 @@ class _Reader:
         older: list[Watch] = []
         nameless = [task for task in gateway.counted if task.task_id is None]
         for task in (*gateway.tasks.values(), *nameless):
+            stop = gateway.stops.get(id(task))
+            if stop is None and task.finished_at is None:
+                continue
             pool = pools.get(task.task_id or "", self._config.label(task.pool))
-            stop = gateway.stops.get(id(task)) or self._finish_as_stop(task, pool, spent)
+            stop = stop or self._finish_as_stop(task, pool, spent)
             if stop is None or not task.cancellable:
                 continue
             watch = Watch(
@@ -421,6 +444,12 @@ def is_recent(task: Task, windows: Windows) -> bool:
     """Return whether the task was submitted in the window in which retries are judged."""
     submitted = task.submitted_at
     return submitted is not None and windows.retry_start < submitted <= windows.at
+
+
+def _holds(budget: Budget, tasks: Mapping[str, Task]) -> bool:
+    """Return whether a budget is of the submission that holds, where its task has several."""
+    task = tasks.get(budget.task_id) if budget.task_id is not None else None
+    return task is None or task.submitted_at == budget.submitted_at
 
 
 def _charged_after(spent: LedgerWindow | None, key: str | None, at: Instant) -> bool:

@@ -59,6 +59,8 @@ class GatewayFacts:
     """The tasks that ``attached`` leaves to be counted one by one, those without an id too."""
     stops: Mapping[int, Stop]
     """By ``id()`` of the task: every stop that has come by now."""
+    states_submissions: bool
+    """False where the store does not say when a task was submitted."""
     attached: Attached | None
     """The rest, summed by the store; None where submissions can't be known."""
     budgets: Sequence[Budget]
@@ -87,7 +89,7 @@ class LedgerFacts:
 
     window: LedgerWindow
     charges: Mapping[str, Charges]
-    """Of the watched tasks, by id."""
+    """Of the watched and the older tasks, by id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 """The refresh: read, evaluate, book, publish, in the background and over again."""
 
+import gc
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +28,22 @@ from orphanwatch.exporter.version import VERSION
 
 # A refresh that takes longer than its interval must not leave the web threads without a turn.
 _LEAST_PAUSE_SECONDS: Final = 0.05
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let the garbage collector rest meanwhile.
+
+    A refresh makes some hundred thousand values, none of them in a cycle, which the collector
+    would walk through again and again: that took a quarter of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class Silences:
@@ -118,6 +136,10 @@ class Refresher:
 
     def refresh(self) -> Evaluation:
         """Read, evaluate, book and publish once; return the evaluation."""
+        with uncollected():
+            return self._refresh()
+
+    def _refresh(self) -> Evaluation:
         log = structlog.get_logger()
         began = time.perf_counter()
         reading = read_stores(

@@ -180,7 +180,7 @@ def test_the_contracts_config_is_a_whole_one(tmp_path: Path) -> None:
         ),
         pytest.param(
             LEDGER.replace("'sqlite:///stack.db'", "stack"),
-            "a store's url is no database URL; write for example sqlite:///stack.db",
+            "stores.ledger.url: is no database URL; write for example sqlite:///stack.db",
             id="a url that is none",
         ),
         pytest.param(

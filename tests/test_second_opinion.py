@@ -28,6 +28,7 @@ STEADY = settings(
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+BRIEF = settings(STEADY, max_examples=100)
 
 # What depends on the wall clock, the machine or the build, or is judged by bounds below.
 ELSEWHERE = (
@@ -130,7 +131,7 @@ def test_every_number_agrees(stack: Stack) -> None:
     assert product["at"] == AT
 
 
-@STEADY
+@BRIEF
 @given(stack_strategies.stacks())
 def test_bad_rows_are_counted_once(stack: Stack) -> None:
     """Each bad row that matters is counted, once, by its reason; no other row is."""
@@ -141,7 +142,7 @@ def test_bad_rows_are_counted_once(stack: Stack) -> None:
         assert least <= value <= most, f"{labels}: {value} is not within {least} and {most}"
 
 
-@STEADY
+@BRIEF
 @given(stack_healthy.healthy_stacks())
 def test_healthy_stacks_read_zero(stack: Stack) -> None:
     """A stack in which every cancel arrives shows zero, not nothing, and asks for no shedding."""

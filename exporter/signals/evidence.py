@@ -66,7 +66,7 @@ def last_evidence(
     if orphans:
         return readings.at
     signs = [readings.last_evidence] if readings.last_evidence is not None else []
-    for watch in readings.watched:
+    for watch in (*readings.watched, *readings.older):
         charges = charges_of(readings, watch)
         newest = charges.last_orphan_charge if charges is not None else None
         if charges is not None and newest is not None and _pages(charges, config):

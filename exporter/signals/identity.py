@@ -25,12 +25,8 @@ def identity_gauges(
         gauges[names.UNMATCHED_TOKENS] = unmatched
     if gateway is None:
         return gauges
-    lost = counted(
-        readings.pools.get(task.task_id or "", config.label(task.pool))
-        for task in gateway.counted
-        if _is_retry_without_id(readings, task, windows)
-    )
-    gauges[names.RETRIES_WITHOUT_RETRY_ID] = by_pool(config, lost)
+    if gateway.states_submissions:
+        gauges[names.RETRIES_WITHOUT_RETRY_ID] = _lost_retries(readings, config, windows)
     if gateway.attached is not None:
         gauges[names.UNCANCELLABLE_ON_OVERFLOW] = plain(
             sum(
@@ -46,6 +42,16 @@ def identity_gauges(
         extra = counted(lease.pool for lease in duplicates(readings, config, held))
         gauges[names.DUPLICATE_IN_FLIGHT] = by_pool(config, extra)
     return gauges
+
+
+def _lost_retries(readings: Readings, config: Config, windows: Windows) -> tuple[Sample, ...]:
+    gateway = readings.gateway
+    lost = counted(
+        readings.pools.get(task.task_id or "", config.label(task.pool))
+        for task in (gateway.counted if gateway is not None else ())
+        if _is_retry_without_id(readings, task, windows)
+    )
+    return by_pool(config, lost)
 
 
 def _is_retry_without_id(readings: Readings, task: Task, windows: Windows) -> bool:

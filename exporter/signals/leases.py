@@ -1,11 +1,13 @@
 """The lease arm: live, expired, leaked and orphan leases, and what follows from their age."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import Instant, Micros, seconds
+from orphanwatch.exporter.instants import SECOND, Instant, Micros, seconds
 from orphanwatch.exporter.model import Lease, Stop, Task
 from orphanwatch.exporter.names import Cause, Role
 from orphanwatch.exporter.readings import Readings, Watch
@@ -22,8 +24,7 @@ from orphanwatch.exporter.signals.samples import (
 from orphanwatch.exporter.stops import age_of, finish_of, is_live
 
 
-@dataclass(frozen=True, slots=True)
-class HeldLease:
+class HeldLease(NamedTuple):
     """An unreleased lease as of now, with its task where the gateway knows it."""
 
     lease: Lease
@@ -57,7 +58,7 @@ def held_leases(readings: Readings, config: Config) -> list[HeldLease]:
                 stops.get(id(task)) if task is not None else None,
                 pool if pool is not None else config.label(lease.pool),
                 age_of(lease, at),
-                is_live=is_live(lease, config, beats=facts.beats, at=at),
+                is_live(lease, config, beats=facts.beats, at=at),
             )
         )
     return held
@@ -109,7 +110,8 @@ def lease_gauges(
     if readings.leases is None:
         return gauges
     live = [lease for lease in held if lease.is_live]
-    ages = most((lease.pool, seconds(lease.age)) for lease in live)
+    longest = most((lease.pool, lease.age) for lease in live)
+    ages = {pool: age / SECOND for pool, age in longest.items()}
     gone = counted(lease.pool for lease in held if not lease.is_live)
     gauges[names.LIVE_LEASES] = by_pool(config, counted(lease.pool for lease in live))
     gauges[names.EXPIRED_LEASES] = by_pool(config, gone)
@@ -145,10 +147,10 @@ def heartbeat_periods(
 def workers_in_both(live: Iterable[HeldLease], config: Config) -> int:
     """Return how many workers hold live leases of their own for both roles."""
     roles: dict[str, set[Role]] = {}
-    for held in live:
-        role = config.role(held.lease.pool)
-        if role is not None and held.lease.worker_id is not None:
-            roles.setdefault(held.lease.worker_id, set()).add(role)
+    for pool, worker_id in {(held.lease.pool, held.lease.worker_id) for held in live}:
+        role = config.role(pool)
+        if role is not None and worker_id is not None:
+            roles.setdefault(worker_id, set()).add(role)
     return sum(len(both) > 1 for both in roles.values())
 
 
@@ -161,14 +163,18 @@ def is_shed_due(held: HeldLease, at: Instant, grace: Micros) -> bool:
 
 
 def _deadline_gauges(at: Instant, config: Config, live: Sequence[HeldLease]) -> Gauges:
-    slack = least(
-        (held.pool, seconds(held.task.deadline_at - at))
+    first = least(
+        (held.pool, held.task.deadline_at)
         for held in live
         if held.task is not None and held.task.deadline_at is not None
     )
+    slack = {pool: (deadline - at) / SECOND for pool, deadline in first.items()}
     due = counted(held.pool for held in live if is_shed_due(held, at, config.grace_of(held.pool)))
     leaked = counted(held.pool for held in live if held.is_leaked(at))
-    outside = counted(held.pool for held in live if _is_outside(held, config))
+    outside: dict[str, float] = {}
+    for (theirs, own), count in Counter((held.pool, held.lease.pool) for held in live).items():
+        if _is_outside(theirs, own, config):
+            outside[theirs] = outside.get(theirs, 0.0) + count
     return {
         names.DEADLINE_SLACK_SECONDS_MIN: where_any(slack),
         names.SHED_DUE_LEASES: by_pool(config, due),
@@ -177,8 +183,8 @@ def _deadline_gauges(at: Instant, config: Config, live: Sequence[HeldLease]) -> 
     }
 
 
-def _is_outside(held: HeldLease, config: Config) -> bool:
-    theirs, own = config.role(held.pool), config.role(held.lease.pool)
+def _is_outside(pool: str, own_pool: str | None, config: Config) -> bool:
+    theirs, own = config.role(pool), config.role(own_pool)
     return theirs is not None and own is not None and theirs is not own
 
 

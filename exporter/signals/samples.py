@@ -1,7 +1,8 @@
 """How a signal states its numbers: every label set at its value, or nothing where unknown."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.model import Sample
@@ -43,19 +44,17 @@ def by_pool_and(
     )
 
 
-def counted(keys: Iterable[str]) -> dict[str, float]:
+def counted(keys: Iterable[str]) -> Mapping[str, float]:
     """Return how often each key occurs."""
-    counts: dict[str, float] = defaultdict(float)
-    for key in keys:
-        counts[key] += 1
-    return counts
+    return dict(Counter(keys))
 
 
 def most(pairs: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Return the largest value of each key."""
     largest: dict[str, float] = {}
     for key, value in pairs:
-        largest[key] = max(value, largest.get(key, value))
+        if value > largest.get(key, -inf):
+            largest[key] = value
     return largest
 
 

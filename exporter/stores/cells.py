@@ -1,16 +1,19 @@
 """Cells of a row: from what a driver hands over to ids, numbers, truth and instants."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
+from string import ascii_letters, digits
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, literal, or_
 
 from orphanwatch.exporter.instants import (
+    LARGEST_INSTANT,
     SECOND,
     Instant,
+    checked_instant,
     instant_of_datetime,
     microseconds_per_unit,
     parse_instant,
@@ -24,12 +27,29 @@ FALSE_TEXTS: Final = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
 
 
 def clean_id(value: object) -> str | None:
-    """Return an id as text, None for what is no id. Ids match exactly, blanks included."""
+    """Return an id as text, None for what is no id. Ids match exactly, blanks included.
+
+    A text with a null character is none: no store could be asked for it.
+    """
     if type(value) is str:
-        return value if value.strip().lower() not in NO_ID else None
+        return None if value.strip().lower() in NO_ID or "\0" in value else value
     if value is None:
         return None
     return clean_id(str(value))
+
+
+# A text that starts with one of these is an id: neither blank nor any of ``NO_ID``.
+_STARTS_OF_IDS: Final = frozenset((ascii_letters + digits).replace("n", "").replace("N", ""))
+
+
+def clean_ids(cells: Iterable[object]) -> list[str | None]:
+    """Return what ``clean_id`` makes of each cell, at the pace of a whole column."""
+    return [
+        cell
+        if type(cell) is str and cell[:1] in _STARTS_OF_IDS and "\0" not in cell
+        else clean_id(cell)
+        for cell in cells
+    ]
 
 
 def clean_truth(value: object) -> bool:
@@ -77,10 +97,11 @@ class Form:
 
 def form_of(values: list[object]) -> Form | None:
     """Return the form that most of the values have, None where there is nothing to tell by."""
-    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    # A zero is no epoch's size: it stands for "not yet" in more than one schema.
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool) and v]
     texts = [v for v in values if isinstance(v, str)]
-    stamps = len(values) - len(numbers) - len(texts)
-    if not values:
+    stamps = sum(isinstance(v, datetime) for v in values)
+    if not numbers and not texts and not stamps:
         return None
     if stamps > max(len(numbers), len(texts)):
         return Form(FormKind.NATIVE)
@@ -138,7 +159,8 @@ class InstantColumn:
 
     def within(self, start: Instant, end: Instant) -> ColumnElement[bool]:
         """Return whether the cell's instant lies in (start, end]."""
-        return and_(self.after(start), self.by(end))
+        # A cell that is no number is not at or before ``end`` either: one bound tells.
+        return and_(self._after(start), self.by(end))
 
     def is_unreadable(self) -> ColumnElement[bool] | None:
         """Return whether there is a cell that states no instant; None where that can't be."""
@@ -153,7 +175,8 @@ class InstantColumn:
         """Return the cell as epoch seconds, for arithmetic within SQL."""
         if self.form.kind is FormKind.TEXT:
             return self.dialect.instant_of_text(self.column) / float(SECOND)
-        return self.column * (self.form.micros_per_unit / SECOND)
+        seconds_per_unit = self.form.micros_per_unit / SECOND
+        return self.column if seconds_per_unit == 1 else self.column * seconds_per_unit
 
     def reader(self) -> Callable[[Any], Instant | None]:
         """Return the function that reads the column's cells; it raises on what is no instant."""
@@ -165,7 +188,7 @@ class InstantColumn:
                 return None
             if is_epoch and (type(value) is float or type(value) is int):
                 # The column's unit, not the cell's size: one column holds one form.
-                return Instant(round(value * unit))
+                return checked_instant(round(value * unit))
             if type(value) is datetime:
                 return instant_of_datetime(value, zone)
             if isinstance(value, str) and not value.strip():
@@ -174,8 +197,27 @@ class InstantColumn:
 
         return read
 
+    def read_all(self, cells: Iterable[Any]) -> list[Instant | None]:
+        """Return what ``reader`` makes of each cell, at the pace of a whole column."""
+        read, unit = self.reader(), self.form.micros_per_unit
+        if self.form.kind is not FormKind.EPOCH or unit < 1:
+            return [read(cell) for cell in cells]
+        largest = LARGEST_INSTANT / unit
+        return [
+            # As ``Instant`` is but a name for an integer here, naming it would only cost.
+            round(cell * unit)  # type: ignore[misc]
+            if type(cell) is float and -largest < cell < largest
+            else read(cell)
+            for cell in cells
+        ]
+
     def _is_number(self) -> ColumnElement[bool] | None:
-        return self.dialect.is_number(self.column) if self.form.kind is FormKind.EPOCH else None
+        if self.form.kind is not FormKind.EPOCH:
+            return None
+        is_number = self.dialect.is_number(self.column)
+        largest = LARGEST_INSTANT / self.form.micros_per_unit
+        is_finite = self.column.between(-largest, largest)
+        return is_finite if is_number is None else and_(is_number, is_finite)
 
     def _after(self, at: Instant) -> ColumnElement[bool]:
         if self.form.kind is not FormKind.TEXT:
@@ -194,4 +236,5 @@ class InstantColumn:
         # An index serves this; the zone in the text may shift a stamp by up to 14 hours.
         day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=max(0, at - DAY))
         since: ColumnElement[bool] = self.column >= day.date().isoformat()
-        return since
+        # What starts with a blank or a zero, and a number among texts, sorts before all days.
+        return or_(since, self.column < "1")

@@ -7,7 +7,7 @@ another class here and an entry in ``DIALECTS``.
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, ClassVar, Final, Protocol
@@ -20,6 +20,7 @@ from sqlalchemy import (
     Engine,
     FromClause,
     NullPool,
+    and_,
     create_engine,
     func,
     literal_column,
@@ -52,12 +53,24 @@ class Dialect(Protocol):
         """Return whether a cell holds a number; None where the column's type says so."""
         ...
 
+    def tells_form(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Return whether a cell says how its column writes instants."""
+        ...
+
     def instant_of_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the microseconds of a stamp written as text, null where it can't be read."""
         ...
 
+    def forms_of(self, key: str) -> Iterable[str | int]:
+        """Return how a column may hold an id, so that an index finds it in each."""
+        ...
+
     def rows_of(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> FromClause:
         """Return rows handed in as one parameter, as something to select from."""
+        ...
+
+    def tolerates(self, connection: Connection, error: Exception) -> bool:
+        """Return whether a statement is worth another try: what it met is tolerated from now on."""
         ...
 
     def now(self) -> ColumnElement[Any] | None:
@@ -98,21 +111,50 @@ class Sqlite:
         raw.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
 
     def is_number(self, column: ColumnElement[Any]) -> ColumnElement[bool] | None:
-        """Return whether the cell's own type is numeric: SQLite types cells, not columns."""
-        return func.typeof(column).in_(("integer", "real"))
+        """Return whether the cell itself is a number: SQLite types cells, not columns.
+
+        Every number sorts before every text and blob, so an index serves this and its opposite.
+        """
+        return column < literal_column("''")
+
+    def tells_form(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Return whether there is a cell, and no zero: that is no epoch's size."""
+        return and_(column.is_not(None), column != 0)
 
     def instant_of_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the same reading that the border uses, called from within SQL."""
         return func.orphanwatch_instant(column)
 
+    def forms_of(self, key: str) -> Iterable[str | int]:
+        """Return the text, and the whole number that it spells: to SQLite those are two values."""
+        if key.removeprefix("-").isdecimal() and str(int(key)) == key:
+            return (key, int(key))
+        return (key,)
+
     def rows_of(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> FromClause:
         """Return the rows out of one JSON parameter."""
+        if len(names) == 1:
+            cells_only = json.dumps([row[0] for row in rows])
+            each = func.json_each(cells_only).table_valued("value", name="handed_in")
+            return select(each.c.value.label(names[0])).select_from(each).subquery("handed")
         each = func.json_each(json.dumps(list(rows))).table_valued("value", name="handed_in")
         cells = (
             func.json_extract(each.c.value, f"$[{number}]").label(name)
             for number, name in enumerate(names)
         )
-        return select(*cells).select_from(each).subquery("handed")
+        # Materialized: the parameter is taken apart once, and not for every row that it meets.
+        return select(*cells).select_from(each).cte("handed").prefix_with("MATERIALIZED")
+
+    def tolerates(self, connection: Connection, error: Exception) -> bool:
+        """Take texts that are not UTF-8 for what they can be read as, once one was met.
+
+        Not from the start: the driver's own decoding is several times as fast.
+        """
+        if "Could not decode" not in str(error):
+            return False
+        raw: Any = connection.connection.driver_connection
+        raw.text_factory = _decode
+        return True
 
     def now(self) -> ColumnElement[Any] | None:
         """Return the clock: the host's, to the millisecond."""
@@ -138,6 +180,10 @@ class Sqlite:
         return frozenset(
             keys | {columns[0] for _, columns in _indexes(connection, relation) if columns}
         )
+
+
+def _decode(text: bytes) -> str:
+    return text.decode(errors="replace")
 
 
 def _indexes(connection: Connection, relation: str) -> list[tuple[bool, list[str]]]:

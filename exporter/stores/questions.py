@@ -104,8 +104,8 @@ class Gateway(Store, Protocol):
     """Requests, their cancels, deadlines and ends."""
 
     @property
-    def knows_submissions(self) -> bool:
-        """Whether attached tasks can be known: rows live, and a submission stamp."""
+    def states_submissions(self) -> bool:
+        """Whether the store says when a task was submitted."""
         ...
 
     def flagged_tasks(self, windows: Windows) -> Sequence[Task]:

@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import repeat
 from typing import Any, ClassVar, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, FromClause, select
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import SqlStore
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.dialect import DIALECTS, Dialect
 from orphanwatch.exporter.stores.questions import Inspection
-from orphanwatch.exporter.stores.relation import COLUMNS, Relation, resolve_relation
+from orphanwatch.exporter.stores.relation import Relation, resolve_relation
 
 Fact = TypeVar("Fact")
 
@@ -39,6 +42,7 @@ class SqlReader:
 
     def open(self) -> None:
         """Connect and find out what the relation states, as of now."""
+        self.close()  # of a reading that was given up
         self._rejected = {}
         self._guard(self._connect)
 
@@ -76,19 +80,26 @@ class SqlReader:
         )
         if leading is None:
             return Inspection(unstated=unstated, advised=())
-        wanted = (self._config.columns.get(column, column) for column in self.looked_up)
+        wanted = [
+            self._config.columns.get(column, column)
+            for column in self.looked_up
+            if column not in unstated
+        ]
         return Inspection(
             unstated=unstated,
-            advised=tuple(
-                f"CREATE INDEX {name.replace('.', '_')}_{column} ON {name} ({column})"
-                for column in wanted
-                if column not in leading and column not in unstated
-            ),
+            advised=tuple(self._index_on(column) for column in wanted if column not in leading),
         )
 
     def reject(self, reason: RejectReason, key: str, count: int = 1) -> None:
         """Note a row; the same row met twice in one reading is one."""
         self._rejected[reason, key] = max(count, self._rejected.get((reason, key), 0))
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the reading."""
+        if self._connection is None:
+            raise StoreError(self.name, "is not open")
+        return self._connection
 
     @property
     def relation(self) -> Relation:
@@ -101,21 +112,22 @@ class SqlReader:
         """Return a statement's rows, or raise ``StoreError``."""
         return self._guard(lambda: self._execute(statement))
 
-    def handed(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> Iterator[FromClause]:
-        """Yield rows of ours as something to select from, in portions."""
-        listed = list(rows)
-        for start in range(0, len(listed), _IDS_AT_ONCE):
-            yield self.dialect.rows_of(listed[start : start + _IDS_AT_ONCE], names)
+    def is_among(self, name: str, keys: Collection[str]) -> ColumnElement[bool]:
+        """Return whether a row's id is one of the keys; one that only looks alike may be too."""
+        forms = [(form,) for key in sorted(keys) for form in self.dialect.forms_of(key)]
+        source = self.dialect.rows_of(forms, ("key",))
+        within: ColumnElement[bool] = self.relation[name].in_(select(source.c.key))
+        return within
 
     def rows_for(
         self,
         keys: Collection[str],
-        column: ColumnElement[Any],
+        name: str,
         statement_for: Callable[[ColumnElement[bool]], Executable],
     ) -> Iterator[Any]:
-        """Yield the rows of a statement restricted to keys of a column."""
-        for source in self.handed([(key,) for key in sorted(keys)], ("key",)):
-            yield from self.rows(statement_for(column.in_(select(source.c.key))))
+        """Yield the rows of a statement restricted to keys of an id column."""
+        for portion in portions(sorted(keys)):
+            yield from self.rows(statement_for(self.is_among(name, portion)))
 
     def facts(
         self,
@@ -129,9 +141,29 @@ class SqlReader:
         ``names`` are the canonical columns in the fact's order; those the relation does not
         state keep the value of ``blank``.
         """
+        listed = list(rows)
+        if not listed:
+            return []
+        try:
+            read = self.relation.read_columns(listed, names, others)
+        except (ValueError, TypeError, OverflowError):
+            return self._facts_one_by_one(listed, names, others, blank)
+        columns = (read.get(place, repeat(value)) for place, value in enumerate(_cells(blank)))
+        # What a NamedTuple's own constructor comes down to, without a call of Python for each.
+        kind: Any = type(blank)
+        make: Callable[[Iterable[Any]], Fact] = partial(tuple.__new__, kind)
+        return list(map(make, zip(*columns, strict=False)))  # those not stated have no end
+
+    def _facts_one_by_one(
+        self,
+        rows: Iterable[Sequence[Any]],
+        names: Sequence[str],
+        others: Mapping[str, Callable[[Any], Any]],
+        blank: Fact,
+    ) -> list[Fact]:
         readers = self.relation.readers(names, others)
         make: Callable[[Iterable[Any]], Fact] = type(blank)._make  # type: ignore[attr-defined]  # a NamedTuple
-        start: list[Any] = list(blank)  # type: ignore[call-overload]  # likewise
+        start = _cells(blank)
         read_facts = []
         for row in rows:
             values = start.copy()
@@ -148,10 +180,15 @@ class SqlReader:
         is_instant = name in self.relation.instants
         return RejectReason.INVALID_INSTANT if is_instant else RejectReason.INVALID_NUMBER
 
+    def _index_on(self, column: str) -> str:
+        """Return the statement that adds an index, names quoted where they need it."""
+        quote = self.connection.dialect.identifier_preparer.quote
+        schema, _, table = self._config.relation.rpartition(".")
+        relation = f"{quote(schema)}.{quote(table)}" if schema else quote(table)
+        return f"CREATE INDEX {quote(f'{table}_{column}')} ON {relation} ({quote(column)})"
+
     def _leading(self, relation: str) -> frozenset[str] | None:
-        if self._connection is None:
-            raise StoreError(self.name, "is not open")
-        return self.dialect.leading_columns(self._connection, relation.rpartition(".")[2])
+        return self.dialect.leading_columns(self.connection, relation.rpartition(".")[2])
 
     def _connect(self) -> None:
         if self._engine is None:
@@ -162,13 +199,22 @@ class SqlReader:
         self._connection = connection = self._engine.connect()
         self.dialect.limit(connection, self._config.timeout)
         self.dialect.begin(connection)
-        self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
+        try:
+            self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
+        except DBAPIError as error:
+            if not self.dialect.tolerates(connection, error):
+                raise
+            self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
 
     def _execute(self, statement: Executable) -> Sequence[Any]:
-        if self._connection is None:
-            raise StoreError(self.name, "is not open")
-        self.dialect.limit(self._connection, self._config.timeout)
-        return self._connection.execute(statement).all()
+        connection = self.connection
+        self.dialect.limit(connection, self._config.timeout)
+        try:
+            return connection.execute(statement).all()
+        except DBAPIError as error:
+            if not self.dialect.tolerates(connection, error):
+                raise
+            return connection.execute(statement).all()
 
     def _guard(self, action: Callable[[], Fact]) -> Fact:
         try:
@@ -187,7 +233,19 @@ class SqlReader:
         return f"{said}; {_remedy(said, self._config.relation)}"
 
 
+def portions(listed: Sequence[Fact]) -> Iterator[Sequence[Fact]]:
+    """Yield what is to be handed to one statement at a time."""
+    for start in range(0, len(listed), _IDS_AT_ONCE):
+        yield listed[start : start + _IDS_AT_ONCE]
+
+
+def _cells(fact: Any) -> list[Any]:
+    return list(fact)
+
+
 def _remedy(said: str, relation: str) -> str:
+    if relation.lstrip().lower().startswith("select"):
+        return "put the SELECT of relation: into parentheses"
     if "no such table" in said:
         return f"check relation: {relation}"
     if "unable to open" in said:

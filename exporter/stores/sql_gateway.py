@@ -18,6 +18,7 @@ from sqlalchemy import (
     true,
 )
 
+from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import GatewayStore
 from orphanwatch.exporter.instants import Instant, seconds
 from orphanwatch.exporter.model import Attached, Budget, Task
@@ -31,7 +32,6 @@ from orphanwatch.exporter.stores.cells import (
     clean_truth,
 )
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.relation import COLUMNS
 from orphanwatch.exporter.stores.sql import SqlReader
 
 _NAMES: Final = COLUMNS[StoreName.GATEWAY]
@@ -69,13 +69,12 @@ class SqlGateway(SqlReader):
     def __init__(self, config: GatewayStore) -> None:
         super().__init__(config)
         self._is_hard = config.deadline == "hard"
-        self._is_live = config.rows == "live"
         self._flagged: ColumnElement[bool] = false()
 
     @property
-    def knows_submissions(self) -> bool:
-        """Whether attached tasks can be known."""
-        return self._is_live and self.relation.has("submitted_at")
+    def states_submissions(self) -> bool:
+        """Whether the relation says when a task was submitted."""
+        return self.relation.has("submitted_at")
 
     def flagged_tasks(self, windows: Windows) -> Sequence[Task]:
         """Return the looked-at tasks that may have stopped, or need another look."""
@@ -87,23 +86,18 @@ class SqlGateway(SqlReader):
 
     def attached(self, windows: Windows) -> Attached:
         """Return sums over the tasks that ``flagged_tasks`` has just left out."""
-        if not self.knows_submissions:
+        if not self.states_submissions:
             return Attached(0.0, 0.0, 0.0)
         instants = self.relation.instants
         submitted = instants["submitted_at"]
         finished = instants.get("finished_at")
         is_waiting = self._is_unfinished(windows.at)
-        end = (
-            literal(seconds(windows.at))
-            if finished is None
-            else case((is_waiting, seconds(windows.at)), else_=finished.epoch_seconds())
-        )
+        begin = submitted.epoch_seconds()
+        end = literal(seconds(windows.at)) if finished is None else finished.epoch_seconds()
 
         def overlap(start: Instant, stop: Instant) -> ColumnElement[Any]:
-            lower = _greatest(submitted.epoch_seconds(), seconds(start))
-            upper = _least(end, seconds(stop))
-            length = upper - lower
-            return func.coalesce(func.sum(case((length > 0, length), else_=0.0)), 0.0)
+            length = _clipped(end, start, stop) - _clipped(begin, start, stop)
+            return func.coalesce(func.sum(case((end < begin, 0.0), else_=length)), 0.0)
 
         statement = (
             select(
@@ -113,9 +107,9 @@ class SqlGateway(SqlReader):
             )
             .select_from(self.relation.source)
             .where(
-                self._is_looked_at(windows),
                 self._is_unfinished(windows.baseline_start),
                 submitted.by(windows.at),
+                self._is_looked_at(windows),
                 not_(self._flagged),
                 not_(_is_true(self._stopped_long_ago(windows))),
             )
@@ -127,9 +121,8 @@ class SqlGateway(SqlReader):
 
     def tasks(self, task_ids: Collection[str]) -> Sequence[Task]:
         """Return the tasks of these ids, however old."""
-        column = self.relation["task_id"]
-        rows = self.rows_for(task_ids, column, lambda within: self._select().where(within))
-        return self._tasks_of(rows)
+        rows = self.rows_for(task_ids, "task_id", lambda within: self._select().where(within))
+        return [task for task in self._tasks_of(rows) if task.task_id in task_ids]
 
     def completed_ids(self, retry_ids: Collection[str], windows: Windows) -> Sequence[str]:
         """Return the ids of tasks of these requests that finished with outcome ok by now."""
@@ -139,16 +132,15 @@ class SqlGateway(SqlReader):
         is_done = self.relation.instants["finished_at"].by(windows.at)
         rows = self.rows_for(
             retry_ids,
-            self.relation["retry_id"],
+            "retry_id",
             lambda within: select(task_id).where(within, is_done, self._is_ok()),
         )
         return [key for row in rows if (key := clean_id(row[0])) is not None]
 
     def tasks_of_requests(self, retry_ids: Collection[str]) -> Sequence[Task]:
         """Return the tasks of these requests, however old."""
-        column = self.relation["retry_id"]
-        rows = self.rows_for(retry_ids, column, lambda within: self._select().where(within))
-        return self._tasks_of(rows)
+        rows = self.rows_for(retry_ids, "retry_id", lambda within: self._select().where(within))
+        return [task for task in self._tasks_of(rows) if task.retry_id in retry_ids]
 
     def budgets(self, windows: Windows, pools: Collection[str]) -> Sequence[Budget]:
         """Return the budgets of tasks submitted in the spend window, of these pools or of none."""
@@ -170,7 +162,7 @@ class SqlGateway(SqlReader):
             except (ValueError, TypeError, OverflowError):
                 continue  # the flagged rows hold it too, and count it
             if begins is not None and ends is not None:
-                budgets.append(Budget(clean_id(task_id), clean_id(named), ends - begins))
+                budgets.append(Budget(clean_id(task_id), clean_id(named), begins, ends - begins))
         return budgets
 
     def _select(self) -> Any:
@@ -210,9 +202,10 @@ class SqlGateway(SqlReader):
             if (unreadable := stamp.is_unreadable()) is not None
         ]
         if relation.has("cancellable"):
-            reasons.append(and_(self._is_uncancellable(), self._is_unfinished(windows.at)))
+            # What costs least per row and rules out most comes first, here and below.
+            reasons.append(and_(self._is_unfinished(windows.at), self._is_uncancellable()))
         if doubled:
-            reasons.append(relation["task_id"].in_(self._handed_keys(doubled)))
+            reasons.append(self.is_among("task_id", doubled))
         return or_(false(), *reasons)
 
     def _retry_reasons(
@@ -221,16 +214,14 @@ class SqlGateway(SqlReader):
         relation = self.relation
         reasons: list[ColumnElement[bool]] = []
         if contested:
-            reasons.append(relation["retry_id"].in_(self._handed_keys(contested)))
+            reasons.append(self.is_among("retry_id", contested))
         if relation.has("attempt") and relation.has("submitted_at"):
             recent = relation.instants["submitted_at"].within(windows.retry_start, windows.at)
             reasons.append(and_(relation["attempt"] > 1, recent))
         if relation.has("retry_id") and relation.has("submitted_at"):
             # Its sibling may have completed before the scope: found by id, as it is rare.
             is_old = relation.instants["submitted_at"].by(windows.scope_start)
-            reasons.append(
-                and_(is_old, self._is_unfinished(windows.at), not_(self._is_no_id("retry_id")))
-            )
+            reasons.append(and_(is_old, not_(self._is_no_id("retry_id"))))
         return reasons
 
     def _contested_requests(self, windows: Windows) -> Sequence[str]:
@@ -243,17 +234,18 @@ class SqlGateway(SqlReader):
         is_done = finished.by(windows.at)
         end = case((is_done, finished.epoch_seconds()), else_=seconds(windows.at) + 1.0)
         completion = case((and_(is_done, self._is_ok()), finished.epoch_seconds()))
+        looked_at = select(retry_id).select_from(relation.source).where(self._is_looked_at(windows))
+        # Few requests have several tasks: only of those more than the id is looked at.
+        shared = looked_at.group_by(retry_id).having(func.count() > 1)
         statement = (
-            select(retry_id)
-            .select_from(relation.source)
-            .where(self._is_looked_at(windows), not_(self._is_no_id("retry_id")))
+            looked_at.where(retry_id.in_(shared))
             .group_by(retry_id)
             .having(
-                and_(func.count() > 1, func.max(end) >= func.min(completion)),
+                func.max(end) >= func.min(completion),
                 or_(func.max(end) > func.min(completion), func.count(completion) > 1),
             )
         )
-        return [row[0] for row in self.rows(statement)]
+        return [key for row in self.rows(statement) if (key := clean_id(row[0])) is not None]
 
     def _doubled_ids(self, windows: Windows) -> Sequence[str]:
         """Return the ids that stand in more than one row, unless a constraint forbids it."""
@@ -306,19 +298,13 @@ class SqlGateway(SqlReader):
         cell = self.relation[column] if isinstance(column, str) else column
         return or_(cell.is_(None), func.lower(func.trim(cast(cell, String))).in_(sorted(NO_ID)))
 
-    def _handed_keys(self, keys: Collection[str]) -> Any:
-        source = self.dialect.rows_of([(key,) for key in sorted(keys)], ("key",))
-        return select(source.c.key)
-
 
 def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return a condition in which unknown counts as false, so that its negation is exact."""
     return case((condition, 1), else_=0) == 1
 
 
-def _greatest(left: Any, right: Any) -> ColumnElement[Any]:
-    return case((left > right, left), else_=right)
-
-
-def _least(left: Any, right: Any) -> ColumnElement[Any]:
-    return case((left < right, left), else_=right)
+def _clipped(stamp: Any, start: Instant, stop: Instant) -> ColumnElement[Any]:
+    """Return epoch seconds moved into a window; one that has not come is at its end."""
+    lower, upper = seconds(start), seconds(stop)
+    return case((stamp <= lower, lower), (stamp < upper, stamp), else_=upper)

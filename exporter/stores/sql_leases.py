@@ -5,11 +5,11 @@ from typing import Any, ClassVar, Final
 
 from sqlalchemy import and_, or_, select, true
 
+from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.model import Lease
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.cells import clean_id
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.relation import COLUMNS
 from orphanwatch.exporter.stores.sql import SqlReader
 
 _NAMES: Final = COLUMNS[StoreName.LEASES]
@@ -47,10 +47,9 @@ class SqlLeases(SqlReader):
 
     def of_tasks(self, task_ids: Collection[str], windows: Windows) -> Sequence[Lease]:
         """Return every lease of these tasks acquired by now, released or not."""
-        rows = self.rows_for(
-            task_ids, self.relation["task_id"], lambda within: self._select().where(within)
-        )
-        return self._leases_of(rows, windows)
+        rows = self.rows_for(task_ids, "task_id", lambda within: self._select().where(within))
+        found = self._leases_of(rows, windows)
+        return [lease for lease in found if lease.task_id in task_ids]
 
     def workers(self, keys: Collection[str], windows: Windows) -> frozenset[str]:
         """Return those of the keys that are the id of a worker that held a lease by now."""
@@ -62,9 +61,9 @@ class SqlLeases(SqlReader):
             true() if acquired is None else or_(acquired.column.is_(None), acquired.by(windows.at))
         )
         rows = self.rows_for(
-            keys, worker_id, lambda within: select(worker_id).where(within, by_now).distinct()
+            keys, "worker_id", lambda within: select(worker_id).where(within, by_now).distinct()
         )
-        return frozenset(str(row[0]) for row in rows)
+        return frozenset(str(row[0]) for row in rows).intersection(keys)
 
     def _select(self) -> Any:
         return (
@@ -82,9 +81,10 @@ class SqlLeases(SqlReader):
                     continue
             elif states_acquisition and heartbeat is None:
                 continue
-            if released is not None and released > at:
-                released = None
-            if heartbeat is not None and heartbeat > at:
-                heartbeat = at
-            leases.append(Lease(*lease[:4], heartbeat, released))
+            is_released_later = released is not None and released > at
+            if is_released_later or (heartbeat is not None and heartbeat > at):
+                now = at if heartbeat is not None and heartbeat > at else heartbeat
+                leases.append(Lease(*lease[:4], now, None if is_released_later else released))
+            else:
+                leases.append(lease)
         return leases

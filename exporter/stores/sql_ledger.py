@@ -4,7 +4,7 @@ All three shapes are brought to one form, a relation of increments; only a ``fin
 straddles a cutoff is read as a row, since its share is computed and not summed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -23,15 +23,16 @@ from sqlalchemy import (
 )
 
 from orphanwatch.exporter.config import LedgerStore
-from orphanwatch.exporter.instants import Instant, micros
+from orphanwatch.exporter.instants import SECOND, Instant, micros
 from orphanwatch.exporter.model import Charges, Cutoff, KeySpend, LedgerWindow
 from orphanwatch.exporter.names import RejectReason, StoreName
-from orphanwatch.exporter.stores.cells import NO_ID, InstantColumn, clean_id, clean_number
+from orphanwatch.exporter.stores.cells import NO_ID, InstantColumn, clean_ids, clean_number
 from orphanwatch.exporter.stores.final_rows import FinalRow, sum_final_rows
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.sql import SqlReader
+from orphanwatch.exporter.stores.sql import SqlReader, portions
 
-_HANDED: Final = ("task_id", "cutoff", "started")
+MOST_TOKENS: Final = 1e15
+"""No request is charged more: a larger number is none of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ class _Increments:
     task_id: ColumnElement[Any]
     tokens: ColumnElement[Any]
     charged: InstantColumn
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    """The watched tasks with their cutoffs, as something that ledger rows can be joined to."""
+
+    cutoffs: FromClause
+    names: ColumnElement[bool]
+    """Whether a row's id is among theirs: what an index serves."""
+    ledger: FromClause
+    """The ledger's rows beside the cutoff of their task, where the ids are the same text."""
 
 
 class SqlLedger(SqlReader):
@@ -69,14 +81,7 @@ class SqlLedger(SqlReader):
             .where(rows.charged.within(windows.delta_start, windows.at))
             .group_by(rows.task_id)
         )
-        by_key: dict[str | None, KeySpend] = {}
-        spend_rows = 0
-        for raw, tokens, newest, count in self.rows(statement):
-            key = clean_id(raw)
-            before = by_key.get(key, KeySpend(0.0, None))
-            last = max(Instant(micros(newest)), before.last_charge or Instant(0))
-            by_key[key] = KeySpend(before.spend + tokens, last)
-            spend_rows += count
+        by_key, spend_rows = _by_key(self.rows(statement))
         self._note_rejected_in(windows)
         return LedgerWindow(
             by_key=by_key,
@@ -89,13 +94,23 @@ class SqlLedger(SqlReader):
     ) -> Mapping[str, Charges]:
         """Return each task's charges past its cutoff; a task without any row is absent."""
         found: dict[str, Charges] = {}
-        for handed in self.handed(cutoffs, _HANDED):
+        for portion in portions(list(cutoffs)):
+            handed = self._hand(portion)
             if self._shape == "final":
                 found.update(self._final_charges(handed, windows, counting_since))
             else:
                 found.update(self._summed_charges(handed, windows, counting_since))
             self._note_rejected_of(handed, windows)
         return found
+
+    def _hand(self, cutoffs: Sequence[Cutoff]) -> _Handed:
+        task_id = self.relation["task_id"]
+        rows = self.dialect.rows_of(cutoffs, ("task_id", "cutoff", "started"))
+        return _Handed(
+            cutoffs=rows,
+            names=self.is_among("task_id", [cutoff.task_id for cutoff in cutoffs]),
+            ledger=self.relation.source.join(rows, cast(task_id, String) == rows.c.task_id),
+        )
 
     def _baseline_tokens(self, windows: Windows) -> float:
         rows = self._increments_in(windows.baseline_start, windows)
@@ -107,7 +122,7 @@ class SqlLedger(SqlReader):
         return float(self.rows(statement)[0][0])
 
     def _summed_charges(
-        self, handed: FromClause, windows: Windows, counting_since: Instant | None
+        self, handed: _Handed, windows: Windows, counting_since: Instant | None
     ) -> dict[str, Charges]:
         rows = self._increments_of(handed, windows)
         cutoff = rows.source.c.cutoff
@@ -143,7 +158,7 @@ class SqlLedger(SqlReader):
         }
 
     def _final_charges(
-        self, handed: FromClause, windows: Windows, counting_since: Instant | None
+        self, handed: _Handed, windows: Windows, counting_since: Instant | None
     ) -> dict[str, Charges]:
         relation = self.relation
         charged, started = relation.instants["charged_at"], relation.instants.get("started_at")
@@ -164,9 +179,13 @@ class SqlLedger(SqlReader):
             key = repr((task_id, end, tokens, begin))
             try:
                 charged_at, started_at = read_charge(end), read_start(begin)
-                prompt_tokens = clean_number(spent) or 0.0
             except (ValueError, TypeError, OverflowError):
                 self.reject(RejectReason.INVALID_INSTANT, key)
+                continue
+            try:
+                prompt_tokens = clean_number(spent) or 0.0
+            except (ValueError, TypeError, OverflowError):
+                self.reject(RejectReason.INVALID_TOKENS, key)
                 continue
             if charged_at is None:
                 continue
@@ -194,31 +213,27 @@ class SqlLedger(SqlReader):
         every = and_(or_(task_id.in_(active), task_id.is_(None)), charged.by(windows.at))
         return self._as_increments(self._accepted(every))
 
-    def _increments_of(self, handed: FromClause, windows: Windows) -> _Increments:
+    def _increments_of(self, handed: _Handed, windows: Windows) -> _Increments:
         return self._as_increments(self._rows_of(handed, windows))
 
-    def _rows_of(self, handed: FromClause, windows: Windows) -> FromClause:
-        return self._accepted(
-            self.relation.instants["charged_at"].by(windows.at),
-            joined=handed,
-        )
+    def _rows_of(self, handed: _Handed, windows: Windows) -> FromClause:
+        return self._accepted(self.relation.instants["charged_at"].by(windows.at), handed)
 
     def _accepted(
-        self, selection: ColumnElement[bool], joined: FromClause | None = None
+        self, selection: ColumnElement[bool], handed: _Handed | None = None
     ) -> FromClause:
         """Return the selected rows whose tokens are a number of zero or more, each entry once."""
         relation = self.relation
-        columns: list[ColumnElement[Any]] = [
-            cell.label(name) for name, cell in relation.columns.items()
-        ]
+        columns: dict[str, ColumnElement[Any]] = dict(relation.columns)
         source: FromClause = relation.source
-        if joined is not None:
-            columns += [joined.c.cutoff, joined.c.started]
-            source = joined.join(source, relation["task_id"] == joined.c.task_id)
+        if handed is not None:
+            # The id as it was handed in, and the two that came with it.
+            columns |= {name: handed.cutoffs.c[name] for name in ("task_id", "cutoff", "started")}
+            source, selection = handed.ledger, and_(handed.names, selection)
         rows = (
-            select(*columns)
+            select(*(cell.label(name) for name, cell in columns.items()))
             .select_from(source)
-            .where(selection, *self._is_counted(), *self._is_stamped())
+            .where(selection, *self._is_counted())
         )
         if not self._may_repeat_entries():
             return rows.subquery("accepted")
@@ -232,7 +247,8 @@ class SqlLedger(SqlReader):
     def _as_increments(self, rows: FromClause) -> _Increments:
         charged = self.relation.instants["charged_at"].moved_to(rows.c.charged_at)
         if self._shape != "cumulative":
-            return _Increments(rows, rows.c.task_id, rows.c.tokens, charged)
+            # As doubles: a sum of integers raises where it overflows.
+            return _Increments(rows, rows.c.task_id, rows.c.tokens * 1.0, charged)
         reached = func.coalesce(self._reached_before(rows, charged), 0)
         step = case((rows.c.tokens > reached, rows.c.tokens - reached), else_=0)
         carried = [rows.c.cutoff] if "cutoff" in rows.c else []
@@ -240,7 +256,7 @@ class SqlLedger(SqlReader):
             "steps"
         )
         return _Increments(
-            steps, steps.c.task_id, steps.c.step, charged.moved_to(steps.c.charged_at)
+            steps, steps.c.task_id, steps.c.step * 1.0, charged.moved_to(steps.c.charged_at)
         )
 
     def _reached_before(self, rows: FromClause, charged: InstantColumn) -> ColumnElement[Any]:
@@ -254,7 +270,7 @@ class SqlLedger(SqlReader):
     def _is_counted(self) -> list[ColumnElement[bool]]:
         tokens = self.relation["tokens"]
         is_number = self.dialect.is_number(tokens)
-        return [tokens >= 0, *([] if is_number is None else [is_number])]
+        return [tokens.between(0, MOST_TOKENS), *([] if is_number is None else [is_number])]
 
     def _is_stamped(self) -> list[ColumnElement[bool]]:
         unreadable = self.relation.instants["charged_at"].is_unreadable()
@@ -278,23 +294,24 @@ class SqlLedger(SqlReader):
 
     def _note_rejected_in(self, windows: Windows) -> None:
         charged = self.relation.instants["charged_at"]
-        in_reach = and_(charged.reaches(windows.baseline_start), ~charged.after(windows.at))
-        selection = or_(in_reach, charged.column.is_(None))
-        self._note_rejected(self._rejects(selection, self.relation.source))
+        is_later = case((charged.after(windows.at), 1), else_=0) == 1
+        in_reach = and_(charged.reaches(windows.baseline_start), ~is_later)
+        # Two questions: joined by "or", no index would serve either and the ledger be read whole.
+        for selection in (in_reach, charged.column.is_(None)):
+            self._note_rejected(self._rejects(selection, self.relation.source))
         if self._shape == "cumulative":
             self._note_regressions(self._increments_in_rows(windows))
         if self._may_repeat_entries():
             self._note_repeats(in_reach, self.relation.source)
 
-    def _note_rejected_of(self, handed: FromClause, windows: Windows) -> None:
+    def _note_rejected_of(self, handed: _Handed, windows: Windows) -> None:
         relation = self.relation
-        source = handed.join(relation.source, relation["task_id"] == handed.c.task_id)
-        by_now = relation.instants["charged_at"].by(windows.at)
-        self._note_rejected(self._rejects(by_now, source))
+        by_now = and_(handed.names, relation.instants["charged_at"].by(windows.at))
+        self._note_rejected(self._rejects(by_now, handed.ledger))
         if self._shape == "cumulative":
             self._note_regressions(self._rows_of(handed, windows))
         if self._may_repeat_entries():
-            self._note_repeats(by_now, source)
+            self._note_repeats(by_now, handed.ledger)
 
     def _rejects(self, selection: ColumnElement[bool], source: FromClause) -> Any:
         relation = self.relation
@@ -306,6 +323,7 @@ class SqlLedger(SqlReader):
             *([] if unreadable is None else [(unreadable, RejectReason.INVALID_INSTANT)]),
             (tokens.is_(None), RejectReason.UNKNOWN_TOKENS),
             *([] if is_number is None else [(~is_number, RejectReason.INVALID_TOKENS)]),
+            (or_(tokens > MOST_TOKENS, tokens < -MOST_TOKENS), RejectReason.INVALID_TOKENS),
             (tokens < 0, RejectReason.ADJUSTMENT),
         ]
         reason = case(*((condition, literal(str(why))) for condition, why in reasons))
@@ -357,6 +375,23 @@ class SqlLedger(SqlReader):
         )
         for count, *ids in self.rows(statement):
             self.reject(RejectReason.DUPLICATE_ENTRY_ID, repr(tuple(ids)), count)
+
+
+def _by_key(rows: Sequence[Any]) -> tuple[dict[str | None, KeySpend], int]:
+    """Return sums by key, with the keys that are no id as one, and the number of spend rows."""
+    by_key: dict[str | None, KeySpend] = {}
+    spend_rows = 0
+    keys = clean_ids(row[0] for row in rows)
+    for key, (_, tokens, newest, count) in zip(keys, rows, strict=True):
+        last = Instant(round(newest * SECOND))
+        before = by_key.get(key)
+        by_key[key] = (
+            KeySpend(float(tokens), last)
+            if before is None
+            else KeySpend(before.spend + tokens, max(last, before.last_charge or last))
+        )
+        spend_rows += count
+    return by_key, spend_rows
 
 
 def _is_no_id(column: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -5,11 +5,11 @@ from typing import Any, ClassVar, Final
 
 from sqlalchemy import select
 
+from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.model import QueueSample
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.cells import clean_number
+from orphanwatch.exporter.stores.cells import InstantColumn, clean_number
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.relation import COLUMNS
 from orphanwatch.exporter.stores.sql import SqlReader
 
 _NAMES: Final = COLUMNS[StoreName.QUEUE]
@@ -18,6 +18,7 @@ _READERS: Final[Mapping[str, Any]] = dict.fromkeys(_NAMES[1:], clean_number)
 
 # A sample that can't be read costs only itself: the next newest is tried, so many times.
 _TRIES: Final = 10
+_COUNTED: Final = 1000
 
 
 class SqlQueue(SqlReader):
@@ -31,8 +32,17 @@ class SqlQueue(SqlReader):
         sampled = self.relation.instants.get("sampled_at")
         statement = select(*self.relation.selected(_NAMES)).select_from(self.relation.source)
         if sampled is not None:
+            self._note_unreadable(statement, sampled, windows)
             statement = statement.where(sampled.by(windows.at)).order_by(sampled.column.desc())
         samples = self.facts(self.rows(statement.limit(_TRIES)), _NAMES, _READERS, _BLANK)
         if not samples:
             return None
         return samples[0] if sampled is not None else samples[0]._replace(sampled_at=windows.at)
+
+    def _note_unreadable(self, statement: Any, sampled: InstantColumn, windows: Windows) -> None:
+        """Count the samples whose stamp can't be read: no order finds them."""
+        unreadable = sampled.is_unreadable()
+        if unreadable is not None:
+            in_reach = sampled.reaches(windows.baseline_start)
+            rows = self.rows(statement.where(in_reach, unreadable).limit(_COUNTED))
+            self.facts(rows, _NAMES, _READERS, _BLANK)
