@@ -35,10 +35,11 @@ class LeaseNumbers(Look):
                     and self.at - self.horizon < task["stop"] <= self.at
                 ]
                 self.emit(names.ABANDONED_TASKS, len(abandoned), pool=pool, cause=str(cause))
-        self.emit_count_by_pool(
-            names.RETRIES_WITHOUT_RETRY_ID,
-            [task["label"] for task in self.tasks if self.is_retry_without_id(task)],
-        )
+        if self.settings.get("maps_submission", True):
+            self.emit_count_by_pool(
+                names.RETRIES_WITHOUT_RETRY_ID,
+                [task["label"] for task in self.tasks if self.is_retry_without_id(task)],
+            )
         if not self.sees_attached:
             return
         end = self.at - self.lag

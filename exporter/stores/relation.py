@@ -42,6 +42,16 @@ class Relation:
         """Return a column that is known to be there."""
         return self.columns[name]
 
+    def moved_to(self, source: FromClause, columns: Mapping[str, ColumnElement[Any]]) -> "Relation":
+        """Return the same relation as another selection passes it on."""
+        return Relation(
+            store=self.store,
+            source=source,
+            columns=columns,
+            instants={name: it.moved_to(columns[name]) for name, it in self.instants.items()},
+            unique=self.unique,
+        )
+
     def selected(self, names: Sequence[str]) -> list[ColumnElement[Any]]:
         """Return the columns to select, in the order of ``names``, without the missing ones."""
         return [self.columns[name] for name in names if name in self.columns]

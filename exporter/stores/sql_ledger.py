@@ -1,16 +1,13 @@
 """The ledger in SQL: tokens charged, summed where they are.
 
-All three shapes are brought to one form, a relation of increments; only a ``final`` row that
-straddles a cutoff is read as a row, since its share is computed and not summed.
+Only a ``final`` row of a watched task is read as a row: its share is computed and not summed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
-    FromClause,
     String,
     and_,
     case,
@@ -26,34 +23,13 @@ from orphanwatch.exporter.config import LedgerStore
 from orphanwatch.exporter.instants import SECOND, Instant, micros
 from orphanwatch.exporter.model import Charges, Cutoff, KeySpend, LedgerWindow
 from orphanwatch.exporter.names import RejectReason, StoreName
-from orphanwatch.exporter.stores.cells import NO_ID, InstantColumn, clean_ids, clean_number
+from orphanwatch.exporter.stores.cells import clean_ids, clean_number
 from orphanwatch.exporter.stores.final_rows import FinalRow, sum_final_rows
+from orphanwatch.exporter.stores.ledger_rows import Increments, LedgerRows
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.sql import SqlReader, portions
 
-MOST_TOKENS: Final = 1e15
-"""No request is charged more: a larger number is none of tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Increments:
-    """Accepted rows as increments."""
-
-    source: FromClause
-    task_id: ColumnElement[Any]
-    tokens: ColumnElement[Any]
-    charged: InstantColumn
-
-
-@dataclass(frozen=True, slots=True)
-class _Handed:
-    """The watched tasks with their cutoffs, as something that ledger rows can be joined to."""
-
-    cutoffs: FromClause
-    names: ColumnElement[bool]
-    """Whether a row's id is among theirs: what an index serves."""
-    ledger: FromClause
-    """The ledger's rows beside the cutoff of their task, where the ids are the same text."""
+_CARRIED: Final = ("cutoff", "started")
 
 
 class SqlLedger(SqlReader):
@@ -82,7 +58,7 @@ class SqlLedger(SqlReader):
             .group_by(rows.task_id)
         )
         by_key, spend_rows = _by_key(self.rows(statement))
-        self._note_rejected_in(windows)
+        self._note_unusable_in(windows)
         return LedgerWindow(
             by_key=by_key,
             baseline_tokens=self._baseline_tokens(windows),
@@ -95,22 +71,15 @@ class SqlLedger(SqlReader):
         """Return each task's charges past its cutoff; a task without any row is absent."""
         found: dict[str, Charges] = {}
         for portion in portions(list(cutoffs)):
-            handed = self._hand(portion)
+            rows = self._rows_of(portion)
+            by_now = rows.charged.by(windows.at)
             if self._shape == "final":
-                found.update(self._final_charges(handed, windows, counting_since))
+                found.update(self._final_charges(rows, by_now, windows, counting_since))
             else:
-                found.update(self._summed_charges(handed, windows, counting_since))
-            self._note_rejected_of(handed, windows)
+                increments = rows.increments(by_now)
+                found.update(self._summed_charges(increments, windows, counting_since))
+            self._note_unusable(rows, by_now)
         return found
-
-    def _hand(self, cutoffs: Sequence[Cutoff]) -> _Handed:
-        task_id = self.relation["task_id"]
-        rows = self.dialect.rows_of(cutoffs, ("task_id", "cutoff", "started"))
-        return _Handed(
-            cutoffs=rows,
-            names=self.is_among("task_id", [cutoff.task_id for cutoff in cutoffs]),
-            ledger=self.relation.source.join(rows, cast(task_id, String) == rows.c.task_id),
-        )
 
     def _baseline_tokens(self, windows: Windows) -> float:
         rows = self._increments_in(windows.baseline_start, windows)
@@ -122,13 +91,10 @@ class SqlLedger(SqlReader):
         return float(self.rows(statement)[0][0])
 
     def _summed_charges(
-        self, handed: _Handed, windows: Windows, counting_since: Instant | None
+        self, rows: Increments, windows: Windows, counting_since: Instant | None
     ) -> dict[str, Charges]:
-        rows = self._increments_of(handed, windows)
-        cutoff = rows.source.c.cutoff
-        is_orphan = rows.charged.after_micros(cutoff)
+        is_orphan = rows.charged.after_micros(rows.source.c.cutoff)
         is_recent = rows.charged.after(windows.delta_start)
-        is_before = rows.charged.by(counting_since) if counting_since is not None else null()
         stamp = rows.charged.epoch_seconds()
 
         def total(*conditions: Any) -> ColumnElement[Any]:
@@ -139,7 +105,9 @@ class SqlLedger(SqlReader):
                 rows.task_id,
                 total(is_orphan),
                 total(is_orphan, is_recent),
-                total(is_orphan, is_before) if counting_since is not None else literal(0),
+                literal(0)
+                if counting_since is None
+                else total(is_orphan, rows.charged.by(counting_since)),
                 func.max(stamp),
                 func.max(case((and_(is_orphan, rows.tokens > 0), stamp))),
             )
@@ -158,223 +126,124 @@ class SqlLedger(SqlReader):
         }
 
     def _final_charges(
-        self, handed: _Handed, windows: Windows, counting_since: Instant | None
+        self,
+        rows: LedgerRows,
+        by_now: ColumnElement[bool],
+        windows: Windows,
+        counting_since: Instant | None,
     ) -> dict[str, Charges]:
-        relation = self.relation
-        charged, started = relation.instants["charged_at"], relation.instants.get("started_at")
-        source = self._rows_of(handed, windows)
+        source = rows.accepted(by_now)
+        columns = ("charged_at", "started_at", "tokens", "prompt_tokens", *_CARRIED)
         statement = select(
             source.c.task_id,
-            source.c.tokens,
-            source.c.charged_at,
-            source.c.prompt_tokens if relation.has("prompt_tokens") else null(),
-            source.c.started_at if started is not None else null(),
-            source.c.cutoff,
-            source.c.started,
+            *(source.c[name] if name in source.c else null() for name in columns),
         )
-        read_charge = charged.reader()
-        read_start = started.reader() if started is not None else read_charge
-        rows: dict[str, list[FinalRow]] = {}
-        for task_id, tokens, end, spent, begin, cutoff, fallback in self.rows(statement):
-            key = repr((task_id, end, tokens, begin))
-            try:
-                charged_at, started_at = read_charge(end), read_start(begin)
-            except (ValueError, TypeError, OverflowError):
-                self.reject(RejectReason.INVALID_INSTANT, key)
-                continue
-            try:
-                prompt_tokens = clean_number(spent) or 0.0
-            except (ValueError, TypeError, OverflowError):
-                self.reject(RejectReason.INVALID_TOKENS, key)
-                continue
-            if charged_at is None:
-                continue
-            start = started_at if started_at is not None else fallback
-            row = FinalRow(charged_at, start, float(tokens), prompt_tokens)
-            if row.has_unknown_start(Instant(cutoff)):
-                self.reject(RejectReason.UNKNOWN_START, key)
-            rows.setdefault(str(task_id), []).append(row._replace(cutoff=Instant(cutoff)))
+        listed: dict[str, list[FinalRow]] = {}
+        for task_id, *cells in self.rows(statement):
+            row = self._final_row(rows, task_id, cells)
+            if row is not None:
+                listed.setdefault(str(task_id), []).append(row)
         return {
-            task_id: sum_final_rows(listed, windows, counting_since)
-            for task_id, listed in rows.items()
+            task_id: sum_final_rows(rows_of_task, windows, counting_since)
+            for task_id, rows_of_task in listed.items()
         }
 
-    # The rows of a selection, as increments
+    def _final_row(self, rows: LedgerRows, task_id: str, cells: Sequence[Any]) -> FinalRow | None:
+        """Return a row as it counts, None for one that can't be read and costs only itself."""
+        charged, started, tokens, prompt, cutoff, fallback = cells
+        key = repr((task_id, charged, tokens, started))
+        starts = rows.relation.instants.get("started_at", rows.charged)
+        try:
+            charged_at, started_at = rows.charged.reader()(charged), starts.reader()(started)
+        except (ValueError, TypeError, OverflowError):
+            self.reject(RejectReason.INVALID_INSTANT, key)
+            return None
+        try:
+            prompt_tokens = clean_number(prompt) or 0.0
+        except (ValueError, TypeError, OverflowError):
+            self.reject(RejectReason.INVALID_TOKENS, key)
+            return None
+        if charged_at is None:
+            return None
+        start = started_at if started_at is not None else fallback
+        row = FinalRow(charged_at, start, float(tokens), prompt_tokens, Instant(cutoff))
+        if row.has_unknown_start(row.cutoff):
+            self.reject(RejectReason.UNKNOWN_START, key)
+        return row
 
-    def _increments_in(self, start: Instant, windows: Windows) -> _Increments:
+    # Which rows are meant
+
+    @property
+    def _all_rows(self) -> LedgerRows:
+        return LedgerRows(self.relation, self.dialect, self._shape)
+
+    def _rows_of(self, cutoffs: Sequence[Cutoff]) -> LedgerRows:
+        """Return the rows of these tasks, each beside its task's cutoff and start.
+
+        The ids are compared as text, whatever the column holds; an index finds the rows first.
+        """
+        relation = self.relation
+        handed = self.dialect.rows_of(cutoffs, ("task_id", *_CARRIED))
+        named = (
+            select(
+                *(cell.label(name) for name, cell in relation.columns.items()),
+                cast(relation["task_id"], String).label("id_text"),
+            )
+            .select_from(relation.source)
+            .where(self.is_among("task_id", [cutoff.task_id for cutoff in cutoffs]))
+            .cte("named")
+            # Materialized: so few rows are joined in no time; a planner that joins first is lost.
+            .prefix_with("MATERIALIZED")
+        )
+        joined = named.join(handed, named.c.id_text == handed.c.task_id)
+        columns = {name: named.c[name] for name in relation.columns}
+        return LedgerRows(
+            relation.moved_to(joined, columns | {"task_id": handed.c.task_id}),
+            self.dialect,
+            self._shape,
+            carried={name: handed.c[name] for name in _CARRIED},
+        )
+
+    def _increments_in(self, start: Instant, windows: Windows) -> Increments:
         """Return increments such that all of those charged in (start, at] are among them."""
-        task_id = self.relation["task_id"]
-        charged = self.relation.instants["charged_at"]
+        return self._all_rows.increments(self._needed_for(start, windows))
+
+    def _needed_for(self, start: Instant, windows: Windows) -> ColumnElement[bool]:
+        """Return whether a row is needed to know what was charged in (start, at]."""
+        task_id, charged = self.relation["task_id"], self.relation.instants["charged_at"]
         in_window = charged.within(start, windows.at)
         if self._shape != "cumulative":
-            return self._as_increments(self._accepted(in_window))
+            return in_window
         # A running total needs the rows before the window of each task that has one in it.
         active = select(task_id).where(in_window)
-        every = and_(or_(task_id.in_(active), task_id.is_(None)), charged.by(windows.at))
-        return self._as_increments(self._accepted(every))
+        return and_(or_(task_id.in_(active), task_id.is_(None)), charged.by(windows.at))
 
-    def _increments_of(self, handed: _Handed, windows: Windows) -> _Increments:
-        return self._as_increments(self._rows_of(handed, windows))
+    # Rows that can't be used
 
-    def _rows_of(self, handed: _Handed, windows: Windows) -> FromClause:
-        return self._accepted(self.relation.instants["charged_at"].by(windows.at), handed)
+    def _note_unusable_in(self, windows: Windows) -> None:
+        rows = self._all_rows
+        is_later = case((rows.charged.after(windows.at), 1), else_=0) == 1
+        in_reach = and_(rows.charged.reaches(windows.baseline_start), ~is_later)
+        # Apart: joined by "or", no index would serve either, and the ledger be read whole.
+        self._note_rejected(rows.rejects(rows.charged.column.is_(None)))
+        self._note_rejected(rows.rejects(in_reach))
+        self._note_odd(rows, self._needed_for(windows.baseline_start, windows))
 
-    def _accepted(
-        self, selection: ColumnElement[bool], handed: _Handed | None = None
-    ) -> FromClause:
-        """Return the selected rows whose tokens are a number of zero or more, each entry once."""
-        relation = self.relation
-        columns: dict[str, ColumnElement[Any]] = dict(relation.columns)
-        source: FromClause = relation.source
-        if handed is not None:
-            # The id as it was handed in, and the two that came with it.
-            columns |= {name: handed.cutoffs.c[name] for name in ("task_id", "cutoff", "started")}
-            source, selection = handed.ledger, and_(handed.names, selection)
-        rows = (
-            select(*(cell.label(name) for name, cell in columns.items()))
-            .select_from(source)
-            .where(selection, *self._is_counted())
-        )
-        if not self._may_repeat_entries():
-            return rows.subquery("accepted")
-        numbered = rows.add_columns(self._entry_number()).subquery("numbered")
-        return (
-            select(numbered)
-            .where(or_(numbered.c.entry_number == 1, _is_no_id(numbered.c.entry_id)))
-            .subquery("accepted")
-        )
-
-    def _as_increments(self, rows: FromClause) -> _Increments:
-        charged = self.relation.instants["charged_at"].moved_to(rows.c.charged_at)
-        if self._shape != "cumulative":
-            # As doubles: a sum of integers raises where it overflows.
-            return _Increments(rows, rows.c.task_id, rows.c.tokens * 1.0, charged)
-        reached = func.coalesce(self._reached_before(rows, charged), 0)
-        step = case((rows.c.tokens > reached, rows.c.tokens - reached), else_=0)
-        carried = [rows.c.cutoff] if "cutoff" in rows.c else []
-        steps = select(rows.c.task_id, rows.c.charged_at, step.label("step"), *carried).subquery(
-            "steps"
-        )
-        return _Increments(
-            steps, steps.c.task_id, steps.c.step * 1.0, charged.moved_to(steps.c.charged_at)
-        )
-
-    def _reached_before(self, rows: FromClause, charged: InstantColumn) -> ColumnElement[Any]:
-        """Return the running maximum of the task's total before a row."""
-        return func.max(rows.c.tokens).over(
-            partition_by=rows.c.task_id,
-            order_by=(charged.epoch_seconds(), rows.c.tokens),
-            rows=(None, -1),
-        )
-
-    def _is_counted(self) -> list[ColumnElement[bool]]:
-        tokens = self.relation["tokens"]
-        is_number = self.dialect.is_number(tokens)
-        return [tokens.between(0, MOST_TOKENS), *([] if is_number is None else [is_number])]
-
-    def _is_stamped(self) -> list[ColumnElement[bool]]:
-        unreadable = self.relation.instants["charged_at"].is_unreadable()
-        return [] if unreadable is None else [~unreadable]
-
-    def _may_repeat_entries(self) -> bool:
-        return self.relation.has("entry_id") and "entry_id" not in self.relation.unique
-
-    def _entry_number(self) -> ColumnElement[Any]:
-        relation = self.relation
-        return (
-            func.row_number()
-            .over(
-                partition_by=(relation["task_id"], relation["entry_id"]),
-                order_by=relation.instants["charged_at"].epoch_seconds(),
-            )
-            .label("entry_number")
-        )
-
-    # Rows that could not be used
-
-    def _note_rejected_in(self, windows: Windows) -> None:
-        charged = self.relation.instants["charged_at"]
-        is_later = case((charged.after(windows.at), 1), else_=0) == 1
-        in_reach = and_(charged.reaches(windows.baseline_start), ~is_later)
-        # Two questions: joined by "or", no index would serve either and the ledger be read whole.
-        for selection in (in_reach, charged.column.is_(None)):
-            self._note_rejected(self._rejects(selection, self.relation.source))
-        if self._shape == "cumulative":
-            self._note_regressions(self._increments_in_rows(windows))
-        if self._may_repeat_entries():
-            self._note_repeats(in_reach, self.relation.source)
-
-    def _note_rejected_of(self, handed: _Handed, windows: Windows) -> None:
-        relation = self.relation
-        by_now = and_(handed.names, relation.instants["charged_at"].by(windows.at))
-        self._note_rejected(self._rejects(by_now, handed.ledger))
-        if self._shape == "cumulative":
-            self._note_regressions(self._rows_of(handed, windows))
-        if self._may_repeat_entries():
-            self._note_repeats(by_now, handed.ledger)
-
-    def _rejects(self, selection: ColumnElement[bool], source: FromClause) -> Any:
-        relation = self.relation
-        tokens, charged = relation["tokens"], relation.instants["charged_at"]
-        unreadable = charged.is_unreadable()
-        is_number = self.dialect.is_number(tokens)
-        reasons = [
-            (charged.column.is_(None), RejectReason.MISSING_INSTANT),
-            *([] if unreadable is None else [(unreadable, RejectReason.INVALID_INSTANT)]),
-            (tokens.is_(None), RejectReason.UNKNOWN_TOKENS),
-            *([] if is_number is None else [(~is_number, RejectReason.INVALID_TOKENS)]),
-            (or_(tokens > MOST_TOKENS, tokens < -MOST_TOKENS), RejectReason.INVALID_TOKENS),
-            (tokens < 0, RejectReason.ADJUSTMENT),
-        ]
-        reason = case(*((condition, literal(str(why))) for condition, why in reasons))
-        entry = relation["entry_id"] if relation.has("entry_id") else null()
-        key = (relation["task_id"], charged.column, tokens, entry)
-        return (
-            select(reason, func.count(), *key)
-            .select_from(source)
-            .where(selection, or_(*(condition for condition, _ in reasons)))
-            .group_by(reason, *key)
-        )
+    def _note_unusable(self, rows: LedgerRows, by_now: ColumnElement[bool]) -> None:
+        self._note_rejected(rows.rejects(by_now))
+        self._note_odd(rows, by_now)
 
     def _note_rejected(self, statement: Any) -> None:
         for reason, count, *key in self.rows(statement):
             self.reject(RejectReason(reason), repr(tuple(key)), count)
 
-    def _increments_in_rows(self, windows: Windows) -> FromClause:
-        task_id = self.relation["task_id"]
-        charged = self.relation.instants["charged_at"]
-        active = select(task_id).where(charged.within(windows.baseline_start, windows.at))
-        return self._accepted(and_(task_id.in_(active), charged.by(windows.at)))
-
-    def _note_regressions(self, rows: FromClause) -> None:
-        charged = self.relation.instants["charged_at"].moved_to(rows.c.charged_at)
-        reached = self._reached_before(rows, charged)
-        seen = select(
-            rows.c.task_id, rows.c.charged_at, rows.c.tokens, reached.label("reached")
-        ).subquery("seen")
-        step_back = select(seen.c.task_id, seen.c.charged_at, seen.c.tokens).where(
-            seen.c.tokens < seen.c.reached
-        )
-        for key in self.rows(step_back):
-            self.reject(RejectReason.REGRESSION, repr(tuple(key)))
-
-    def _note_repeats(self, selection: ColumnElement[bool], source: FromClause) -> None:
-        relation = self.relation
-        key = (relation["task_id"], relation["entry_id"])
-        statement = (
-            select(func.count() - 1, *key)
-            .select_from(source)
-            .where(
-                selection,
-                *self._is_counted(),
-                *self._is_stamped(),
-                ~_is_no_id(relation["entry_id"]),
-            )
-            .group_by(*key)
-            .having(func.count() > 1)
-        )
-        for count, *ids in self.rows(statement):
-            self.reject(RejectReason.DUPLICATE_ENTRY_ID, repr(tuple(ids)), count)
+    def _note_odd(self, rows: LedgerRows, selection: ColumnElement[bool]) -> None:
+        if self._shape == "cumulative":
+            for key in self.rows(rows.steps_back(selection)):
+                self.reject(RejectReason.REGRESSION, repr(tuple(key)))
+        if rows.may_repeat_entries:
+            for count, *ids in self.rows(rows.repeats(selection)):
+                self.reject(RejectReason.DUPLICATE_ENTRY_ID, repr(tuple(ids)), count)
 
 
 def _by_key(rows: Sequence[Any]) -> tuple[dict[str | None, KeySpend], int]:
@@ -392,7 +261,3 @@ def _by_key(rows: Sequence[Any]) -> tuple[dict[str | None, KeySpend], int]:
         )
         spend_rows += count
     return by_key, spend_rows
-
-
-def _is_no_id(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    return or_(column.is_(None), func.lower(func.trim(cast(column, String))).in_(sorted(NO_ID)))
