@@ -107,8 +107,13 @@ def is_rising(readings: Readings, config: Config, attached: Attached | None) -> 
     if baseline <= 0:
         return attached.spend_mean == 0
     change = _change(attached)
-    climbs = spend >= config.rise_ratio * baseline * max(1.0, change)
-    return climbs or spend >= config.thresholds.flat_ratio * baseline * change
+    climbs = _reaches(spend, config.rise_ratio * baseline * max(1.0, change))
+    return climbs or _reaches(spend, config.thresholds.flat_ratio * baseline * change)
+
+
+def _reaches(spend: float, threshold: float) -> bool:
+    """Return whether spend is at the threshold or above, whatever the last binary digit says."""
+    return spend >= threshold * (1 - 1e-12)
 
 
 def _change(attached: Attached) -> float:

@@ -7,7 +7,7 @@ from enum import Enum
 from string import ascii_letters, digits
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, literal, or_
+from sqlalchemy import ColumnElement, and_, func, literal, or_
 
 from orphanwatch.exporter.instants import (
     LARGEST_INSTANT,
@@ -171,12 +171,11 @@ class InstantColumn:
         is_number = self._is_number()
         return None if is_number is None else and_(self.column.is_not(None), ~is_number)
 
-    def epoch_seconds(self) -> ColumnElement[Any]:
-        """Return the cell as epoch seconds, for arithmetic within SQL."""
+    def epoch_micros(self) -> ColumnElement[Any]:
+        """Return the cell in whole microseconds, as the border reads it: exact within SQL too."""
         if self.form.kind is FormKind.TEXT:
-            return self.dialect.instant_of_text(self.column) / float(SECOND)
-        seconds_per_unit = self.form.micros_per_unit / SECOND
-        return self.column if seconds_per_unit == 1 else self.column * seconds_per_unit
+            return self.dialect.instant_of_text(self.column)
+        return func.round(self.column * self.form.micros_per_unit)
 
     def reader(self) -> Callable[[Any], Instant | None]:
         """Return the function that reads the column's cells; it raises on what is no instant."""

@@ -145,7 +145,7 @@ class LedgerRows:
 
     def _entry_number(self) -> ColumnElement[Any]:
         key = (self.relation["task_id"], self.relation["entry_id"])
-        number = func.row_number().over(partition_by=key, order_by=self.charged.epoch_seconds())
+        number = func.row_number().over(partition_by=key, order_by=self.charged.epoch_micros())
         return number.label("entry_number")
 
 
@@ -153,7 +153,7 @@ def _reached_before(rows: FromClause, charged: InstantColumn) -> ColumnElement[A
     """Return the running maximum of the task's total before a row."""
     return func.max(rows.c.tokens).over(
         partition_by=rows.c.task_id,
-        order_by=(charged.epoch_seconds(), rows.c.tokens),
+        order_by=(charged.epoch_micros(), rows.c.tokens),
         rows=(None, -1),
     )
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import GatewayStore
-from orphanwatch.exporter.instants import Instant, seconds
+from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Attached, Budget, Task
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.cells import (
@@ -92,12 +92,12 @@ class SqlGateway(SqlReader):
         submitted = instants["submitted_at"]
         finished = instants.get("finished_at")
         is_waiting = self._is_unfinished(windows.at)
-        begin = submitted.epoch_seconds()
-        end = literal(seconds(windows.at)) if finished is None else finished.epoch_seconds()
+        begin = submitted.epoch_micros()
+        end = literal(windows.at) if finished is None else finished.epoch_micros()
 
         def overlap(start: Instant, stop: Instant) -> ColumnElement[Any]:
             length = _clipped(end, start, stop) - _clipped(begin, start, stop)
-            return func.coalesce(func.sum(case((end < begin, 0.0), else_=length)), 0.0)
+            return func.coalesce(func.sum(case((end < begin, 0), else_=length)), 0)
 
         statement = (
             select(
@@ -115,9 +115,11 @@ class SqlGateway(SqlReader):
             )
         )
         now, spend, baseline = self.rows(statement)[0]
-        spend_length = seconds(windows.spend_end - windows.spend_start)
-        baseline_length = seconds(windows.spend_start - windows.baseline_start)
-        return Attached(float(now), spend / spend_length, baseline / baseline_length)
+        return Attached(
+            float(now),
+            spend / (windows.spend_end - windows.spend_start),
+            baseline / (windows.spend_start - windows.baseline_start),
+        )
 
     def tasks(self, task_ids: Collection[str]) -> Sequence[Task]:
         """Return the tasks of these ids, however old."""
@@ -232,8 +234,8 @@ class SqlGateway(SqlReader):
         retry_id = relation["retry_id"]
         finished = relation.instants["finished_at"]
         is_done = finished.by(windows.at)
-        end = case((is_done, finished.epoch_seconds()), else_=seconds(windows.at) + 1.0)
-        completion = case((and_(is_done, self._is_ok()), finished.epoch_seconds()))
+        end = case((is_done, finished.epoch_micros()), else_=windows.at + 1)
+        completion = case((and_(is_done, self._is_ok()), finished.epoch_micros()))
         looked_at = select(retry_id).select_from(relation.source).where(self._is_looked_at(windows))
         # Few requests have several tasks: only of those more than the id is looked at.
         shared = looked_at.group_by(retry_id).having(func.count() > 1)
@@ -267,7 +269,7 @@ class SqlGateway(SqlReader):
         stops: list[ColumnElement[bool]] = []
         if "cancelled_at" in instants:
             cancelled = instants["cancelled_at"]
-            binds = cancelled.epoch_seconds() >= instants["submitted_at"].epoch_seconds()
+            binds = cancelled.epoch_micros() >= instants["submitted_at"].epoch_micros()
             stops.append(and_(cancelled.by(windows.scope_start), binds))
         if self._is_hard and "deadline_at" in instants:
             stops.append(instants["deadline_at"].by(windows.scope_start))
@@ -281,7 +283,7 @@ class SqlGateway(SqlReader):
         finished = self.relation.instants.get("finished_at")
         if finished is None:
             return true()
-        late = finished.epoch_seconds() > self.relation.instants["deadline_at"].epoch_seconds()
+        late = finished.epoch_micros() > self.relation.instants["deadline_at"].epoch_micros()
         return or_(self._is_unfinished(windows.at), late)
 
     def _is_ok(self) -> ColumnElement[bool]:
@@ -305,6 +307,5 @@ def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
 
 
 def _clipped(stamp: Any, start: Instant, stop: Instant) -> ColumnElement[Any]:
-    """Return epoch seconds moved into a window; one that has not come is at its end."""
-    lower, upper = seconds(start), seconds(stop)
-    return case((stamp <= lower, lower), (stamp < upper, stamp), else_=upper)
+    """Return microseconds moved into a window; one that has not come is at its end."""
+    return case((stamp <= start, start), (stamp < stop, stamp), else_=stop)

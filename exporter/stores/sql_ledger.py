@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from orphanwatch.exporter.config import LedgerStore
-from orphanwatch.exporter.instants import SECOND, Instant, micros
+from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Charges, Cutoff, KeySpend, LedgerWindow
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.cells import clean_ids, clean_number
@@ -50,7 +50,7 @@ class SqlLedger(SqlReader):
             select(
                 rows.task_id,
                 func.coalesce(func.sum(case((spend, rows.tokens), else_=0)), 0),
-                func.max(rows.charged.epoch_seconds()),
+                func.max(rows.charged.epoch_micros()),
                 func.sum(case((spend, 1), else_=0)),
             )
             .select_from(rows.source)
@@ -95,7 +95,7 @@ class SqlLedger(SqlReader):
     ) -> dict[str, Charges]:
         is_orphan = rows.charged.after_micros(rows.source.c.cutoff)
         is_recent = rows.charged.after(windows.delta_start)
-        stamp = rows.charged.epoch_seconds()
+        stamp = rows.charged.epoch_micros()
 
         def total(*conditions: Any) -> ColumnElement[Any]:
             return func.coalesce(func.sum(case((and_(*conditions), rows.tokens), else_=0)), 0)
@@ -119,8 +119,8 @@ class SqlLedger(SqlReader):
                 charged=float(orphan),
                 delta_charged=float(delta),
                 charged_before=float(before),
-                last_charge=Instant(micros(last)),
-                last_orphan_charge=None if newest is None else Instant(micros(newest)),
+                last_charge=Instant(round(last)),
+                last_orphan_charge=None if newest is None else Instant(round(newest)),
             )
             for task_id, orphan, delta, before, last, newest in self.rows(statement)
         }
@@ -252,7 +252,7 @@ def _by_key(rows: Sequence[Any]) -> tuple[dict[str | None, KeySpend], int]:
     spend_rows = 0
     keys = clean_ids(row[0] for row in rows)
     for key, (_, tokens, newest, count) in zip(keys, rows, strict=True):
-        last = Instant(round(newest * SECOND))
+        last = Instant(round(newest))
         before = by_key.get(key)
         by_key[key] = (
             KeySpend(float(tokens), last)
