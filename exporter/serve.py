@@ -1,13 +1,12 @@
 """The running exporter: the refresh in the background, the pages in front."""
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from orphanwatch.exporter.clock import Clock, wall_clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.model import Evaluation, Verdict
+from orphanwatch.exporter.process import settle_process
 from orphanwatch.exporter.refresh import Refresher
 from orphanwatch.exporter.snapshot import document_of
 from orphanwatch.exporter.state import CounterBook
@@ -15,10 +14,6 @@ from orphanwatch.exporter.web import WebApp
 from orphanwatch.exporter.web_address import Address
 from orphanwatch.exporter.web_config import WebConfig, WebConfigFile, check_bind
 from orphanwatch.exporter.web_server import WebServer
-
-# A refresh computes for some hundred milliseconds. With the interpreter's default of 5 ms a
-# scrape, which needs a turn at each of its reads and writes, would wait for several of them.
-_TURN_SECONDS: Final = 0.0005
 
 
 class RunningExporter:
@@ -69,7 +64,7 @@ def start(
     ``pages`` are the runbook's, by file name. Raises ``ConfigError`` for an address or web
     config that can't be used, ``StateError`` for a state file that can't.
     """
-    sys.setswitchinterval(_TURN_SECONDS)
+    settle_process()
 
     def check(settings: WebConfig) -> None:
         check_bind(address, settings, allow=allow_unauthenticated)

@@ -22,7 +22,7 @@ from orphanwatch.exporter.stores.relation import Relation, resolve_relation
 Fact = TypeVar("Fact")
 
 # Ids handed to one statement: a JSON parameter has no limit of its own, a server's patience has.
-_IDS_AT_ONCE: Final = 20_000
+_IDS_AT_ONCE: Final = 5_000
 
 
 class SqlReader:
