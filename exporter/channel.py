@@ -1,12 +1,14 @@
 """A store while it is asked: in its lane, and once it fails, unreadable for the whole reading."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 import structlog
 
 from orphanwatch.exporter.config import Config, SqlStore
 from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.lane import Lane
 from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store
@@ -52,6 +54,10 @@ class Channel(Generic[Asked]):
         """Return whether every question of this reading was answered so far."""
         return not self.problem
 
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Return the rows of this reading that could not be used."""
+        return self.ask(lambda store: store.rejected()) or ()
+
     def ask(self, question: Callable[[Asked], Answer]) -> Answer | None:
         """Return the answer; None once the store has failed in this reading."""
         store, lane = self._store, self._lane
@@ -81,6 +87,23 @@ class Channels:
     def all(self) -> tuple[Channel[Gateway], Channel[Leases], Channel[Ledger], Channel[Queue]]:
         """Return the four channels."""
         return (self.gateway, self.leases, self.ledger, self.queue)
+
+    def begin(self) -> None:
+        """Open all stores, side by side: those that hang cost one timeout, not one each."""
+        with ThreadPoolExecutor(max_workers=len(self.all())) as pool:
+            list(pool.map(lambda channel: channel.begin(), self.all()))
+
+    def end(self) -> None:
+        """Close all stores."""
+        for channel in self.all():
+            channel.end()
+
+    def rejected(self) -> tuple[Rejected, ...]:
+        """Return the rows that could not be used, of all stores that are up."""
+        said: list[Rejected] = []
+        for channel in self.all():
+            said += channel.rejected()
+        return tuple(said)
 
     def stop(self) -> None:
         """End all lanes."""

@@ -75,8 +75,6 @@ class LeaseFacts:
     unreleased: Sequence[Lease]
     by_task: Mapping[str, Sequence[Lease]]
     """All leases of the tasks that needed all of them, the unreleased ones of all others."""
-    ended: Sequence[Lease]
-    """Long leases released within the hold."""
     workers: frozenset[str]
     """Ledger keys that are a worker's id."""
     beats: bool

@@ -45,7 +45,9 @@ def test_an_id_is_only_an_id(task_id: str, tmp_path: Path) -> None:
     assert [orphan["task_id"] for orphan in document["orphans"]] == [task_id]
 
 
-@pytest.mark.parametrize("empty", [None, "", " ", "\t", "None", "null", "NULL", " none ", "a\0b"], ids=repr)
+@pytest.mark.parametrize(
+    "empty", [None, "", " ", "\t", "None", "null", "NULL", " none ", "a\0b"], ids=repr
+)
 def test_an_empty_id_joins_nothing(empty: str | None, tmp_path: Path) -> None:
     """No id is no id: its tokens are unmatched, and a cancelled task without one owns no lease."""
     assert_reads(

@@ -6,7 +6,7 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.model import Sample, Task
 from orphanwatch.exporter.names import KeyKind, Role
-from orphanwatch.exporter.reading import is_recent
+from orphanwatch.exporter.reading_gateway import is_recent
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.signals.attached import is_attached
 from orphanwatch.exporter.signals.leases import HeldLease
