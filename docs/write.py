@@ -62,7 +62,7 @@ Results go to standard output, everything else to standard error.
 | --- | --- |
 | 0 | it did what it was asked |
 | 1 | it found something: `check` an error, `--check` a file that is out of date |
-| 2 | it can't tell: wrong usage, wrong config, or a store or file that can't be read |
+| 2 | it can't tell: wrong usage, wrong config, or a file or tool that is missing |
 """
 
 

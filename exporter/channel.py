@@ -8,7 +8,7 @@ import structlog
 
 from orphanwatch.exporter.config import Config, SqlStore
 from orphanwatch.exporter.errors import StoreError
-from orphanwatch.exporter.model import Rejected
+from orphanwatch.exporter.model import NOT_CONFIGURED, Rejected
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.lane import Lane
 from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store
@@ -29,7 +29,7 @@ class Channel(Generic[Asked]):
         self.name = name
         self._store = store
         self._lane = lane
-        self.problem = "" if store is not None else "is not configured"
+        self.problem = "" if store is not None else NOT_CONFIGURED
         self.clock_skew_seconds: float | None = None
 
     def begin(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from orphanwatch.exporter.channel import Channel, Channels
 from orphanwatch.exporter.config import Config
@@ -95,6 +96,16 @@ def _config_findings(config: Config) -> Iterator[Finding]:
     yield Finding(Level.OK, "config", f"{len(config.pools)} pools, service {config.service}")
     if not config.overflow_pools:
         yield Finding(Level.NOTE, "pools", "none has role overflow: there is nothing to shed from")
+    for key, url in (
+        ("runbook_base_url", config.links.runbook_base_url),
+        ("dashboard_base_url", config.links.dashboard_base_url),
+    ):
+        if urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}:
+            yield Finding(
+                Level.NOTE,
+                f"links.{key}",
+                f"{url} is this machine only; set it to where the on-call can open it",
+            )
     if config.state_file is None:
         yield Finding(
             Level.NOTE, "state_file", "is not set: counters start at 0 with each start of serve"

@@ -5,14 +5,13 @@ or it can't be told.
 """
 
 import importlib
-import logging
 import sys
 from typing import Any, Final
 
 import click
-import structlog
 
 from orphanwatch.exporter.errors import OrphanwatchError
+from orphanwatch.exporter.logs import configure_logging
 from orphanwatch.exporter.version import VERSION
 
 EXIT_USAGE: Final = 2
@@ -70,27 +69,6 @@ class _LazyGroup(click.Group):
 def orphanwatch(level: str, form: str) -> None:
     """Find LLM work that nobody waits for any more, page about it, and say what to do."""
     configure_logging(level, form)
-
-
-def configure_logging(level: str, form: str) -> None:
-    """Log to standard error, one line an event."""
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if form == "json"
-        else structlog.processors.LogfmtRenderer(key_order=("timestamp", "level", "event"))
-    )
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.WARNING if level == "warn" else getattr(logging, level.upper())
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def main() -> None:

@@ -110,10 +110,16 @@ def snapshot(config_file: Path, at: Instant | None, form: str) -> None:
     )
 
     config = load_config(config_file)
-    published = publish_snapshot(take_snapshot(config, wall_clock() if at is None else at), config)
+    evaluation = take_snapshot(config, wall_clock() if at is None else at)
+    published = publish_snapshot(evaluation, config)
     if form == "json":
         click.echo(json.dumps(document_of(published), indent=2, allow_nan=False))
     else:
+        for name in config.stores.configured():
+            if not evaluation.stores[name].up:
+                # What is absent from a page is easily missed; in the document the verdict says it.
+                problem = evaluation.stores[name].problem
+                click.echo(f"# store {name} can't be read: {problem}", err=True)
         sys.stdout.write(encode(published, Format.TEXT).decode())
 
 

@@ -256,7 +256,7 @@ class Config(_Strict):
 ACTION_WORDS: dict[Action, str] = {
     Action.SHED: "Shed the orphan work, do not scale.",
     Action.BLIND: "Restore sight first, change nothing.",
-    Action.HOLD: "Hold: no scaling and no overflow until the signal has stayed at zero.",
+    Action.HOLD: "Hold: do not scale until the signal has stayed at zero.",
     Action.SCALE: "No orphan work: capacity decisions are safe.",
 }
 

@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.names import (
@@ -146,6 +146,10 @@ class Budget(NamedTuple):
     pool: str | None
     submitted_at: Instant
     length: int
+
+
+NOT_CONFIGURED: Final = "is not configured"
+"""The problem of a store that the config does not name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from orphanwatch.exporter.errors import StateError
 from orphanwatch.exporter.evaluation import evaluate
 from orphanwatch.exporter.instants import Instant, Micros, micros, seconds
 from orphanwatch.exporter.model import Evaluation
-from orphanwatch.exporter.names import Family, StoreName
+from orphanwatch.exporter.names import Action, Family, StoreName
 from orphanwatch.exporter.reading import read_stores
 from orphanwatch.exporter.snapshot import is_known
 from orphanwatch.exporter.state import CounterBook, Counters
@@ -130,6 +130,8 @@ class Refresher:
         self._channels = Channels(config)
         self._last_success: dict[StoreName, Instant] = {}
         self._silences = Silences(config.horizon)
+        self._problems: dict[StoreName, str] = {}
+        self._action: Action | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self.board = Noticeboard(config, clock, book.counters)
@@ -192,16 +194,31 @@ class Refresher:
             self._stopping.wait(max(_LEAST_PAUSE_SECONDS, rest))
 
     def _note(self, evaluation: Evaluation) -> None:
-        log = structlog.get_logger()
         for name, health in evaluation.stores.items():
-            was_up = self._last_success.get(name)
             if health.last_success is not None:
                 self._last_success[name] = health.last_success
-            if not health.up and name in self._config.stores.configured():
-                log.warning("store unreadable", store=str(name), problem=health.problem)
-            elif health.up and was_up is None:
-                log.info("store read", store=str(name))
+        self._log_changes(evaluation)
         ages = evaluation.gauges.get(names.LEASE_AGE_SECONDS_MAX, ())
         self._silences.note(
             evaluation.at, {sample.labels[0]: micros(sample.value) for sample in ages}
         )
+
+    def _log_changes(self, evaluation: Evaluation) -> None:
+        """Log what has changed since the last refresh, once, and nothing while nothing does."""
+        log = structlog.get_logger()
+        for name in self._config.stores.configured():
+            health, before = evaluation.stores[name], self._problems.get(name)
+            if not health.up and health.problem != before:
+                log.warning("store unreadable", store=str(name), problem=health.problem)
+            elif health.up and before:
+                log.info("store readable again", store=str(name))
+            self._problems[name] = health.problem
+        action = evaluation.verdict.action
+        if action is not self._action:
+            log.info(
+                "verdict changed",
+                verdict=str(action),
+                before=str(self._action or "none"),
+                reason=evaluation.verdict.reasons[0],
+            )
+            self._action = action

@@ -71,7 +71,8 @@ class WebServer:
             running.prepare()
         except OSError as error:
             raise ConfigError(
-                LISTEN_FLAG, (f"can't listen on {self._address} ({error}); choose another",)
+                LISTEN_FLAG,
+                (f"can't listen on {self._address} ({_say(error)}); choose another, or port 0",),
             ) from error
         self._server = running
         self._thread = Thread(target=running.serve, name="web", daemon=True)
@@ -257,3 +258,8 @@ class _Server(wsgi.Server):
         """Log what cheroot has to say."""
         log = getattr(structlog.get_logger(), _LOG_LEVELS.get(level, "debug"))
         log(msg, exc_info=traceback)
+
+
+def _say(error: OSError) -> str:
+    in_use = "already in use" in str(error)
+    return "another process listens there" if in_use else str(error)

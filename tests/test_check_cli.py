@@ -45,7 +45,11 @@ def fill(stack: StackFile, ledger_key: str = "x") -> None:
 
 def test_a_sound_stack_passes(tmp_path: Path) -> None:
     """Nothing is wrong and nothing is to be noted: exit code 0."""
-    stack = StackFile(tmp_path, tables=SOUND, write=now(), state_file="state.db")
+    links = {
+        "runbook_base_url": "https://runbooks.example.com",
+        "dashboard_base_url": "https://grafana.example.com",
+    }
+    stack = StackFile(tmp_path, tables=SOUND, write=now(), state_file="state.db", links=links)
     stack.run_sql(*(f"CREATE INDEX {t}_{c} ON {t} ({c})" for t, c in INDEXES))
     fill(stack)
 

@@ -17,6 +17,7 @@ from orphanwatch.exporter.demo.clock import running_clock
 from orphanwatch.exporter.demo.prometheus import find_prometheus
 from orphanwatch.exporter.demo.show import DemoError, Options, Surroundings, show
 from orphanwatch.exporter.instants import Micros, parse_duration
+from orphanwatch.exporter.logs import configure_logging
 from orphanwatch.exporter.serve import RunningExporter, start
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
 from orphanwatch.runbooks.render import render_all
@@ -77,6 +78,7 @@ def demo(
     Needs no configuration. The verdict on the landing page goes from scale to shed, to hold,
     and back to scale within two minutes.
     """
+    configure_logging("warn", "logfmt")  # the demo says itself what the verdict is
     if with_prometheus:
         if speed != 1:
             raise click.UsageError("Prometheus has a clock of its own: leave --speed at 1.")

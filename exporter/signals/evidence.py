@@ -15,8 +15,8 @@ def orphan_list(
 ) -> tuple[Orphan, ...]:
     """Return every watched task with orphan tokens or an orphan lease, the worst first.
 
-    Worst is most orphan tokens, then longest past the cutoff. Tokens are None where the ledger
-    can't be read, ``lease_live`` where the leases can't.
+    Worst is still alive, then most orphan tokens, then longest past the cutoff. Tokens are None
+    where the ledger can't be read, ``lease_live`` where the leases can't.
     """
     leases: dict[int, list[OrphanLease]] = {}
     for orphan in orphans:
@@ -44,6 +44,7 @@ def orphan_list(
             )
     found.sort(
         key=lambda orphan: (
+            not orphan.lease_live,
             -(orphan.orphan_tokens or 0.0),
             -orphan.seconds_past_cutoff,
             orphan.task_id or "",

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import Instant, format_duration
-from orphanwatch.exporter.model import StoreHealth, Verdict
+from orphanwatch.exporter.instants import SECOND, Instant, format_duration
+from orphanwatch.exporter.model import NOT_CONFIGURED, StoreHealth, Verdict
 from orphanwatch.exporter.names import ARM_STORES, Action, Condition, StoreName
 from orphanwatch.exporter.signals.admission import Conditions
 from orphanwatch.exporter.signals.samples import Gauges
@@ -64,9 +64,13 @@ def _totals(gauges: Gauges, family: names.Family) -> dict[str, float]:
 
 def _unseen(stores: Mapping[StoreName, StoreHealth]) -> tuple[str, ...]:
     return tuple(
-        f"store {store} can't be read: {stores[store].problem}"
-        for store in ARM_STORES
-        if not stores[store].up
+        f"store {store} {_problem(stores[store])}" for store in ARM_STORES if not stores[store].up
+    )
+
+
+def _problem(health: StoreHealth) -> str:
+    return (
+        health.problem if health.problem == NOT_CONFIGURED else f"can't be read: {health.problem}"
     )
 
 
@@ -76,7 +80,7 @@ def _hold_reasons(
     reasons = []
     if evidence is not None and evidence > at - config.reopen_hold:
         reasons.append(
-            f"the last sign of an orphan is {format_duration(at - evidence)} old, "
+            f"the last sign of an orphan is {format_duration(_whole(at - evidence))} old, "
             f"within the hold of {format_duration(config.reopen_hold)}"
         )
     for pool, by_condition in found.items():
@@ -86,6 +90,11 @@ def _hold_reasons(
             if holds
         ]
     return tuple(reasons)
+
+
+def _whole(length: int) -> int:
+    """Return a length of time in whole seconds, the way people say it."""
+    return round(length / SECOND) * SECOND
 
 
 CONDITION_WORDS: dict[Condition, str] = {

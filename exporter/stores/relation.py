@@ -48,7 +48,11 @@ class Relation:
             store=self.store,
             source=source,
             columns=columns,
-            instants={name: it.moved_to(columns[name]) for name, it in self.instants.items()},
+            instants={
+                name: stamp.moved_to(columns[name])
+                for name, stamp in self.instants.items()
+                if name in columns
+            },
             unique=self.unique,
         )
 

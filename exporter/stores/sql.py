@@ -112,11 +112,11 @@ class SqlReader:
         """Return a statement's rows, or raise ``StoreError``."""
         return self._guard(lambda: self._execute(statement))
 
-    def is_among(self, name: str, keys: Collection[str]) -> ColumnElement[bool]:
+    def is_among(self, relation: Relation, name: str, keys: Collection[str]) -> ColumnElement[bool]:
         """Return whether a row's id is one of the keys; one that only looks alike may be too."""
         forms = [(form,) for key in sorted(keys) for form in self.dialect.forms_of(key)]
         source = self.dialect.rows_of(forms, ("key",))
-        within: ColumnElement[bool] = self.relation[name].in_(select(source.c.key))
+        within: ColumnElement[bool] = relation[name].in_(select(source.c.key))
         return within
 
     def rows_for(
@@ -127,7 +127,7 @@ class SqlReader:
     ) -> Iterator[Any]:
         """Yield the rows of a statement restricted to keys of an id column."""
         for portion in portions(sorted(keys)):
-            yield from self.rows(statement_for(self.is_among(name, portion)))
+            yield from self.rows(statement_for(self.is_among(self.relation, name, portion)))
 
     def facts(
         self,

@@ -16,6 +16,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
 )
 
 from orphanwatch.exporter.columns import COLUMNS
@@ -25,13 +26,14 @@ from orphanwatch.exporter.model import Attached, Budget, Task
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.cells import (
     FALSE_TEXTS,
-    NO_ID,
     clean_id,
     clean_number,
     clean_ok,
     clean_truth,
 )
+from orphanwatch.exporter.stores.ledger_rows import is_no_id
 from orphanwatch.exporter.stores.questions import Windows
+from orphanwatch.exporter.stores.relation import Relation
 from orphanwatch.exporter.stores.sql import SqlReader
 
 _NAMES: Final = COLUMNS[StoreName.GATEWAY]
@@ -71,6 +73,11 @@ class SqlGateway(SqlReader):
         self._is_hard = config.deadline == "hard"
         self._flagged: ColumnElement[bool] = false()
 
+    def open(self) -> None:
+        """Connect; until tasks are asked for, no scope is set."""
+        super().open()
+        self._scope = self.relation
+
     @property
     def states_submissions(self) -> bool:
         """Whether the relation says when a task was submitted."""
@@ -78,17 +85,18 @@ class SqlGateway(SqlReader):
 
     def flagged_tasks(self, windows: Windows) -> Sequence[Task]:
         """Return the looked-at tasks that may have stopped, or need another look."""
+        self._scope = scope = self._looked_at(windows)
         contested = self._contested_requests(windows)
         doubled = self._doubled_ids(windows)
         self._flagged = _is_true(self._needs_look(windows, contested, doubled))
-        statement = self._select().where(self._is_looked_at(windows), self._flagged)
+        statement = select(*scope.selected(_NAMES)).select_from(scope.source).where(self._flagged)
         return self._tasks_of(self.rows(statement))
 
     def attached(self, windows: Windows) -> Attached:
         """Return sums over the tasks that ``flagged_tasks`` has just left out."""
         if not self.states_submissions:
             return Attached(0.0, 0.0, 0.0)
-        instants = self.relation.instants
+        instants = self._scope.instants
         submitted = instants["submitted_at"]
         finished = instants.get("finished_at")
         is_waiting = self._is_unfinished(windows.at)
@@ -105,11 +113,10 @@ class SqlGateway(SqlReader):
                 overlap(windows.spend_start, windows.spend_end),
                 overlap(windows.baseline_start, windows.spend_start),
             )
-            .select_from(self.relation.source)
+            .select_from(self._scope.source)
             .where(
                 self._is_unfinished(windows.baseline_start),
                 submitted.by(windows.at),
-                self._is_looked_at(windows),
                 not_(self._flagged),
                 not_(_is_true(self._stopped_long_ago(windows))),
             )
@@ -135,7 +142,7 @@ class SqlGateway(SqlReader):
         rows = self.rows_for(
             retry_ids,
             "retry_id",
-            lambda within: select(task_id).where(within, is_done, self._is_ok()),
+            lambda within: select(task_id).where(within, is_done, self._is_ok(self.relation)),
         )
         return [key for row in rows if (key := clean_id(row[0])) is not None]
 
@@ -155,7 +162,7 @@ class SqlGateway(SqlReader):
         statement = select(relation["task_id"], pool, submitted.column, deadline.column).where(
             submitted.within(windows.spend_start, windows.spend_end),
             deadline.column.is_not(None),
-            or_(pool.in_(sorted(pools)), self._is_no_id(pool)),
+            or_(pool.in_(sorted(pools)), is_no_id(pool)),
         )
         budgets = []
         for task_id, named, start, end in self.rows(statement):
@@ -173,19 +180,28 @@ class SqlGateway(SqlReader):
     def _tasks_of(self, rows: Any) -> Sequence[Task]:
         return self.facts(rows, _NAMES, _READERS, _BLANK)
 
-    def _is_looked_at(self, windows: Windows) -> ColumnElement[bool]:
-        """Return whether something happened to a task, or is due, after the scope's start."""
-        happenings = [
-            self.relation.instants[name].reaches(windows.scope_start)
-            for name in ("submitted_at", "cancelled_at", "deadline_at", "finished_at")
-            if self.relation.has(name)
-        ]
-        return or_(false(), *happenings)
+    def _looked_at(self, windows: Windows, names: Sequence[str] = _NAMES) -> Relation:
+        """Return the tasks to which something happened, or that are due, after the scope's start.
+
+        A part for each stamp, so that an index serves each: one condition that joins them by "or"
+        would read all tasks there ever were.
+        """
+        relation = self.relation
+        cells = [relation[name].label(name) for name in names if relation.has(name)]
+        found: list[ColumnElement[bool]] = []
+        parts = []
+        for name in ("submitted_at", "cancelled_at", "deadline_at", "finished_at"):
+            if relation.has(name):
+                happened = relation.instants[name].reaches(windows.scope_start)
+                parts.append(select(*cells).where(happened, *(not_(_is_true(it)) for it in found)))
+                found.append(happened)
+        scope = union_all(*(parts or [select(*cells).where(false())])).subquery("rel")
+        return relation.moved_to(scope, {column.name: column for column in scope.c})
 
     def _needs_look(
         self, windows: Windows, contested: Collection[str], doubled: Collection[str]
     ) -> ColumnElement[bool]:
-        relation = self.relation
+        relation = self._scope
         instants = relation.instants
         reasons: list[ColumnElement[bool]] = []
         if relation.has("cancelled_at"):
@@ -207,23 +223,23 @@ class SqlGateway(SqlReader):
             # What costs least per row and rules out most comes first, here and below.
             reasons.append(and_(self._is_unfinished(windows.at), self._is_uncancellable()))
         if doubled:
-            reasons.append(self.is_among("task_id", doubled))
+            reasons.append(self.is_among(self._scope, "task_id", doubled))
         return or_(false(), *reasons)
 
     def _retry_reasons(
         self, windows: Windows, contested: Collection[str]
     ) -> list[ColumnElement[bool]]:
-        relation = self.relation
+        relation = self._scope
         reasons: list[ColumnElement[bool]] = []
         if contested:
-            reasons.append(self.is_among("retry_id", contested))
+            reasons.append(self.is_among(self._scope, "retry_id", contested))
         if relation.has("attempt") and relation.has("submitted_at"):
             recent = relation.instants["submitted_at"].within(windows.retry_start, windows.at)
             reasons.append(and_(relation["attempt"] > 1, recent))
         if relation.has("retry_id") and relation.has("submitted_at"):
             # Its sibling may have completed before the scope: found by id, as it is rare.
             is_old = relation.instants["submitted_at"].by(windows.scope_start)
-            reasons.append(and_(is_old, not_(self._is_no_id("retry_id"))))
+            reasons.append(and_(is_old, not_(is_no_id(self._scope["retry_id"]))))
         return reasons
 
     def _contested_requests(self, windows: Windows) -> Sequence[str]:
@@ -231,41 +247,36 @@ class SqlGateway(SqlReader):
         relation = self.relation
         if not (relation.has("retry_id") and relation.has("finished_at")):
             return ()
-        retry_id = relation["retry_id"]
-        finished = relation.instants["finished_at"]
+        retry_id, finished = relation["retry_id"], relation.instants["finished_at"]
         is_done = finished.by(windows.at)
         end = case((is_done, finished.epoch_micros()), else_=windows.at + 1)
-        completion = case((and_(is_done, self._is_ok()), finished.epoch_micros()))
-        looked_at = select(retry_id).select_from(relation.source).where(self._is_looked_at(windows))
-        # Few requests have several tasks: only of those more than the id is looked at.
-        shared = looked_at.group_by(retry_id).having(func.count() > 1)
-        statement = (
-            looked_at.where(retry_id.in_(shared))
-            .group_by(retry_id)
-            .having(
-                func.max(end) >= func.min(completion),
-                or_(func.max(end) > func.min(completion), func.count(completion) > 1),
-            )
+        completion = case((and_(is_done, self._is_ok(relation)), finished.epoch_micros()))
+        is_contested = and_(
+            func.max(end) >= func.min(completion),
+            or_(func.max(end) > func.min(completion), func.count(completion) > 1),
         )
-        return [key for row in self.rows(statement) if (key := clean_id(row[0])) is not None]
+        # Few requests have several tasks: only of those more than the id is looked at.
+        rows = self.rows_for(
+            self._repeated("retry_id", windows),
+            "retry_id",
+            lambda within: select(retry_id).where(within).group_by(retry_id).having(is_contested),
+        )
+        return [key for row in rows if (key := clean_id(row[0])) is not None]
 
     def _doubled_ids(self, windows: Windows) -> Sequence[str]:
         """Return the ids that stand in more than one row, unless a constraint forbids it."""
-        if "task_id" in self.relation.unique:
-            return ()
-        task_id = self.relation["task_id"]
-        statement = (
-            select(task_id)
-            .select_from(self.relation.source)
-            .where(self._is_looked_at(windows))
-            .group_by(task_id)
-            .having(func.count() > 1)
-        )
-        return [key for row in self.rows(statement) if (key := clean_id(row[0])) is not None]
+        return () if "task_id" in self.relation.unique else self._repeated("task_id", windows)
+
+    def _repeated(self, name: str, windows: Windows) -> Sequence[str]:
+        """Return the ids of a column that several of the looked-at tasks have."""
+        scope = self._looked_at(windows, (name,))
+        column = scope[name]
+        several = select(column).select_from(scope.source).group_by(column).having(func.count() > 1)
+        return [key for row in self.rows(several) if (key := clean_id(row[0])) is not None]
 
     def _stopped_long_ago(self, windows: Windows) -> ColumnElement[bool]:
         """Return whether a task stopped before the scope: its stop is none of the newer ones."""
-        instants = self.relation.instants
+        instants = self._scope.instants
         stops: list[ColumnElement[bool]] = []
         if "cancelled_at" in instants:
             cancelled = instants["cancelled_at"]
@@ -276,29 +287,25 @@ class SqlGateway(SqlReader):
         return or_(false(), *stops)
 
     def _is_unfinished(self, at: Instant) -> ColumnElement[bool]:
-        finished = self.relation.instants.get("finished_at")
+        finished = self._scope.instants.get("finished_at")
         return true() if finished is None else or_(finished.column.is_(None), finished.after(at))
 
     def _is_not_finished_by_deadline(self, windows: Windows) -> ColumnElement[bool]:
-        finished = self.relation.instants.get("finished_at")
+        finished = self._scope.instants.get("finished_at")
         if finished is None:
             return true()
-        late = finished.epoch_micros() > self.relation.instants["deadline_at"].epoch_micros()
+        late = finished.epoch_micros() > self._scope.instants["deadline_at"].epoch_micros()
         return or_(self._is_unfinished(windows.at), late)
 
-    def _is_ok(self) -> ColumnElement[bool]:
-        if not self.relation.has("outcome"):
+    def _is_ok(self, relation: Relation) -> ColumnElement[bool]:
+        if not relation.has("outcome"):
             return true()
-        outcome = func.lower(func.trim(cast(self.relation["outcome"], String)))
-        return or_(self.relation["outcome"].is_(None), outcome.in_(("", "ok")))
+        outcome = func.lower(func.trim(cast(relation["outcome"], String)))
+        return or_(relation["outcome"].is_(None), outcome.in_(("", "ok")))
 
     def _is_uncancellable(self) -> ColumnElement[bool]:
-        flag = func.lower(func.trim(cast(self.relation["cancellable"], String)))
+        flag = func.lower(func.trim(cast(self._scope["cancellable"], String)))
         return flag.in_(sorted(FALSE_TEXTS))
-
-    def _is_no_id(self, column: str | ColumnElement[Any]) -> ColumnElement[bool]:
-        cell = self.relation[column] if isinstance(column, str) else column
-        return or_(cell.is_(None), func.lower(func.trim(cast(cell, String))).in_(sorted(NO_ID)))
 
 
 def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:

@@ -190,7 +190,7 @@ class SqlLedger(SqlReader):
                 cast(relation["task_id"], String).label("id_text"),
             )
             .select_from(relation.source)
-            .where(self.is_among("task_id", [cutoff.task_id for cutoff in cutoffs]))
+            .where(self.is_among(relation, "task_id", [cutoff.task_id for cutoff in cutoffs]))
             .cte("named")
             # Materialized: so few rows are joined in no time; a planner that joins first is lost.
             .prefix_with("MATERIALIZED")
