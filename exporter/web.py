@@ -16,6 +16,7 @@ from orphanwatch.exporter.latest import Latest
 from orphanwatch.exporter.web_response import HTML, JSON, TEXT, Handler, Response, plain
 
 RUNBOOK: Final = "/runbook/"
+FIRST_PAGE: Final = "service-page.html"
 _METHODS: Final = ("GET", "HEAD")
 _ALLOW: Final = ("Allow", ", ".join(_METHODS))
 
@@ -54,6 +55,8 @@ class WebApp:
         """Answer a GET or HEAD of a known path, else 404 or 405."""
         path = environ["PATH_INFO"]
         handler = self._routes.get(path)
+        if path.rstrip("/") == RUNBOOK.rstrip("/") and FIRST_PAGE in self._pages:
+            handler = self._show_first_page
         if handler is None and path.startswith(RUNBOOK) and self._page_name(path) in self._pages:
             handler = self._show_page
         if handler is None:
@@ -84,6 +87,9 @@ class WebApp:
     def _show_ready(self, environ: WSGIEnvironment) -> Response:  # noqa: ARG002  (a Handler)
         ready = self._board.current().evaluation is not None
         return plain(HTTPStatus.OK if ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _show_first_page(self, environ: WSGIEnvironment) -> Response:  # noqa: ARG002  (a Handler)
+        return plain(HTTPStatus.FOUND, ("Location", f"{RUNBOOK}{FIRST_PAGE}"))
 
     def _show_page(self, environ: WSGIEnvironment) -> Response:
         name = self._page_name(environ["PATH_INFO"])

@@ -121,7 +121,6 @@ def test_paths(server: WebServer, path: str, content_type: str, part: bytes) -> 
         "/metrics/",
         "/anything",
         "/-/reload",
-        "/runbook/",
         "/runbook/Nothing",
         "/runbook/../service-page",
         "/runbook/%2e%2e/%2e%2e/etc/passwd",
@@ -132,6 +131,14 @@ def test_other_paths_are_not_found(server: WebServer, path: str) -> None:
     """Only known paths answer: nothing else shows the metrics or a file."""
     answer = ask(server, path)
     assert (answer.status, answer.body) == (404, b"404 Not Found\n")
+
+
+@pytest.mark.parametrize("path", ["/runbook", "/runbook/"])
+def test_the_runbook_alone_leads_to_its_first_page(server: WebServer, path: str) -> None:
+    """The base of all runbook links is a link too: it leads to the service page."""
+    answer = ask(server, path)
+    assert answer.status == 302
+    assert ask(server, answer.headers["Location"]).body.startswith(b"<h1>Shed")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
