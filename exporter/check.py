@@ -165,7 +165,15 @@ def _identity_findings(config: Config, readings: Readings) -> Iterator[Finding]:
     if gateway is None:
         return
     if readings.ledger is not None:
-        keys = {key for key in readings.ledger.window.by_key if key is not None}
+        spent = readings.ledger.window.by_key
+        keys = {key for key in spent if key is not None}
+        if None in spent:
+            yield Finding(
+                Level.WRONG if not keys else Level.NOTE,
+                "identity",
+                f"{spent[None].spend:g} tokens of the newest window carry no id that can be "
+                "joined: empty, or kept as bytes or a fraction; write ids as text",
+            )
         yield _join("ledger keys of the newest window", keys, gateway.tasks.keys())
     if readings.leases is not None:
         held = {lease.task_id for lease in readings.leases.unreleased if lease.task_id is not None}

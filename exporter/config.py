@@ -35,7 +35,13 @@ def _read_duration(value: object) -> object:
         if not abs(value) < _LONGEST_SECONDS:
             raise ValueError("is longer than any window; write a duration such as 60s")
         return micros(value)
-    return parse_duration(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_duration(value)
+    except ValueError:
+        # Without the value, which may have come out of the environment.
+        raise ValueError("is no duration; write for example 60s, 5m or 1h30m") from None
 
 
 Duration = Annotated[Micros, BeforeValidator(_read_duration), Field(ge=0)]
@@ -80,7 +86,7 @@ class SqlStore(_Strict):
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ValueError(
-                f"{name!r} is no known time zone; write for example UTC or Europe/Berlin"
+                "is no known time zone; write for example UTC or Europe/Berlin"
             ) from error
         return name
 
@@ -203,6 +209,18 @@ class Config(_Strict):
                 f"delta_window {format_duration(self.delta_window)} is shorter than 4 scrapes of "
                 f"{format_duration(self.scrape_interval)}; raise it to at least "
                 f"{format_duration(4 * self.scrape_interval)}, or lower scrape_interval"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _stores_answer_in_time(self) -> Self:
+        stores = (self.stores.gateway, self.stores.leases, self.stores.ledger, self.stores.queue)
+        longest = sum(store.timeout for store in stores if store is not None)
+        if longest > self.stale_after:
+            raise ValueError(
+                f"stores: their timeouts add up to {format_duration(longest)}, and an evaluation "
+                f"is stale after {format_duration(self.stale_after)}, before it would be there; "
+                "lower them, or raise refresh_interval"
             )
         return self
 

@@ -29,6 +29,9 @@ from orphanwatch.exporter.version import VERSION
 # A refresh that takes longer than its interval must not leave the web threads without a turn.
 _LEAST_PAUSE_SECONDS: Final = 0.05
 
+# What is asked of a store that hangs may be thrown away: nothing of it has been booked.
+_PATIENCE_SECONDS: Final = 1.0
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
@@ -97,7 +100,7 @@ class Noticeboard:
         """Show an evaluation until the next, or until it is stale."""
         self._shown = _Shown(
             _page(evaluation, counters),
-            _page(None, counters, evaluation.at),
+            _page(None, Counters(counters={}, histograms={}, exemplars={}), evaluation.at),
             Instant(evaluation.at + self._config.stale_after),
         )
 
@@ -154,6 +157,8 @@ class Refresher:
             silences=self._silences.longest(),
         )
         evaluation = evaluate(reading.readings, self._config)
+        if self._stopping.is_set():
+            return evaluation  # whoever stopped us may have closed the book
         self._note(evaluation)
         try:
             counters = self._book.apply(
@@ -175,10 +180,10 @@ class Refresher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return once no refresh runs any more."""
+        """Return once no refresh books any more; one that waits for a store is left behind."""
         self._stopping.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(_PATIENCE_SECONDS)
         self._channels.stop()
 
     def _run(self) -> None:

@@ -126,3 +126,14 @@ def test_text_that_is_not_utf_8_costs_no_store(table: str, raw: str, tmp_path: P
         stack.document(30),
         {"orphan_store_up": 4, "orphan_token_delta": 10, "orphan_leases": 1, "action": "shed"},
     )
+
+
+@pytest.mark.parametrize("raw", [b"0123456789abcdef", b"", 7.5], ids=repr)
+def test_an_id_that_no_store_can_be_asked_for_is_no_id(raw: object, tmp_path: Path) -> None:
+    """Bytes and fractions join nothing, and their tokens are seen to be unmatched, not lost."""
+    tables = {name: ddl.replace("task_id TEXT", "task_id") for name, ddl in TABLES.items()}
+
+    assert_reads(
+        identified(tmp_path, raw, raw, tables=tables).document(30),
+        {"orphan_token_delta": 0, "orphan_leases": 0, "orphan_unmatched_tokens key=empty": 10},
+    )

@@ -29,11 +29,11 @@ FALSE_TEXTS: Final = frozenset({"0", "0.0", "false", "f", "no", "n", "off"})
 def clean_id(value: object) -> str | None:
     """Return an id as text, None for what is no id. Ids match exactly, blanks included.
 
-    A text with a null character is none: no store could be asked for it.
+    What no store could be asked for is none: a text with a null character, bytes, a fraction.
     """
     if type(value) is str:
         return None if value.strip().lower() in NO_ID or "\0" in value else value
-    if value is None:
+    if value is None or isinstance(value, bytes | bytearray | memoryview | float):
         return None
     return clean_id(str(value))
 

@@ -247,7 +247,7 @@ def _remedy(said: str, relation: str) -> str:
     if relation.lstrip().lower().startswith("select"):
         return "put the SELECT of relation: into parentheses"
     if "no such table" in said:
-        return f"check relation: {relation}"
+        return "check relation: in the config"
     if "unable to open" in said:
         return "check that the file is where the url says, and readable"
     if "interrupted" in said:

@@ -44,7 +44,7 @@ def config_document(file: Path, **settings: object) -> dict[str, Any]:
                 "url": f"sqlite:///{file}",
                 "relation": relation,
                 # A slow machine is to be measured, not to be cut off.
-                "timeout": "60s",
+                "timeout": "7s",
                 **({"shape": "increments"} if store == "ledger" else {}),
             }
             for store, relation in _STORES.items()
