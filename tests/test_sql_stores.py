@@ -180,7 +180,7 @@ def test_a_relation_is_a_table_a_view_or_a_select(
         ),
         pytest.param(
             {"relation": 'ledger"; DROP TABLE ledger; --'},
-            'no such table: ledger"; DROP TABLE ledger; --; ; check relation: in the config',
+            'no such table: ledger"; DROP TABLE ledger; --; check relation: in the config',
             id="SQL in the place of a name",
         ),
         pytest.param(
