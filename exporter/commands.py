@@ -11,16 +11,9 @@ import click
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import Instant, parse_instant
+from orphanwatch.exporter.options import config_option
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
 from orphanwatch.exporter.web_config import OPEN_FLAG
-
-config_option = click.option(
-    "--config.file",
-    "config_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="The configuration.",
-)
 
 
 def _address(_: click.Context, __: click.Parameter, text: str) -> Address:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from orphanwatch.exporter.artifacts import outdated, write_files
 from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.options import artifact_options, deliver
 
 
 @click.group()
@@ -16,20 +16,7 @@ def runbook() -> None:
 @runbook.command(
     epilog="Example: orphanwatch runbook render --config.file orphanwatch.yml --out runbook/"
 )
-@click.option(
-    "--config.file",
-    "config_file",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The configuration the numbers come from.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="The folder that receives the pages.",
-)
-@click.option("--check", is_flag=True, help="Write nothing; exit 1 if a page is out of date.")
+@artifact_options
 @click.pass_context
 def render(context: click.Context, config_file: Path, out: Path, *, check: bool) -> None:
     """Write the service page and one page per alert, each as Markdown and as one HTML file."""
@@ -37,12 +24,4 @@ def render(context: click.Context, config_file: Path, out: Path, *, check: bool)
     from orphanwatch.runbooks.render import render_all  # noqa: PLC0415
 
     files = render_all(load_config(config_file))
-    if not check:
-        write_files(files, out)
-        for name in files:
-            click.echo(out / name)
-        return
-    old = outdated(files, out)
-    for name in old:
-        click.echo(f"{out / name} is out of date; run runbook render again", err=True)
-    context.exit(1 if old else 0)
+    context.exit(deliver(files, out, check=check, again="runbook render"))

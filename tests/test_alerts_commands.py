@@ -37,16 +37,20 @@ def test_check_is_content_with_what_was_just_built(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [pytest.param(None, id="a missing file"), pytest.param("edited", id="an edited file")]
+    ("text", "state"),
+    [
+        pytest.param(None, "is missing", id="a missing file"),
+        pytest.param("edited", "is out of date", id="an edited file"),
+    ],
 )
-def test_check_names_what_differs(text: str | None, tmp_path: Path) -> None:
+def test_check_names_what_differs(text: str | None, state: str, tmp_path: Path) -> None:
     """It exits 1, names the file and writes nothing."""
     type_in("build", "--config.file", CONFIG, "--out", str(tmp_path))
     changed = tmp_path / RULES
     changed.unlink() if text is None else changed.write_text(text)
     result = type_in("build", "--config.file", CONFIG, "--out", str(tmp_path), "--check")
     assert result.exit_code == 1
-    assert result.output == f"{changed} is out of date; run alerts build again\n"
+    assert result.output == f"{changed} {state}; run orphanwatch alerts build again\n"
     assert (changed.read_text() if changed.exists() else None) == text
 
 

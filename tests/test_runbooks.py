@@ -117,4 +117,4 @@ def test_command(tmp_path: Path) -> None:
     (out / "service-page.md").unlink()
     again = runner.invoke(runbook, [*arguments, "--check"])
     assert again.exit_code == 1
-    assert "service-page.md is out of date" in again.output
+    assert "service-page.md is missing" in again.output

@@ -1,0 +1,54 @@
+"""What commands share: their options, and how generated files are delivered or compared."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from orphanwatch.exporter.artifacts import outdated, write_files
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+config_option: Final = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The configuration.",
+)
+
+
+def artifact_options(command: Command) -> Command:
+    """Add what every command takes that generates files."""
+    for option in (
+        click.option(
+            "--check", is_flag=True, help="Write nothing; exit 1 if a file is out of date."
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path, file_okay=False),
+            required=True,
+            help="The folder that receives the files; it is made where it is missing.",
+        ),
+        config_option,
+    ):
+        command = option(command)
+    return command
+
+
+def deliver(files: Mapping[str, str], out: Path, *, check: bool, again: str) -> int:
+    """Write the files and name them, or compare them; return the exit code.
+
+    ``again`` is the command that writes what is missing or out of date.
+    """
+    if not check:
+        write_files(files, out)
+        for name in files:
+            click.echo(out / name)
+        return 0
+    old = outdated(files, out)
+    for name in old:
+        state = "is out of date" if (out / name).exists() else "is missing"
+        click.echo(f"{out / name} {state}; run orphanwatch {again} again", err=True)
+    return 1 if old else 0
