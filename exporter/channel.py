@@ -11,7 +11,7 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.model import NOT_CONFIGURED, Rejected
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.lane import Lane
-from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store
+from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store, Windows
 from orphanwatch.exporter.stores.sql_gateway import SqlGateway
 from orphanwatch.exporter.stores.sql_leases import SqlLeases
 from orphanwatch.exporter.stores.sql_ledger import SqlLedger
@@ -32,11 +32,11 @@ class Channel(Generic[Asked]):
         self.problem = "" if store is not None else NOT_CONFIGURED
         self.clock_skew_seconds: float | None = None
 
-    def begin(self) -> None:
+    def begin(self, windows: Windows) -> None:
         """Open the store for one reading."""
         if self._store is not None:
             self.problem = ""
-            self.ask(lambda store: store.open())
+            self.ask(lambda store: store.open(windows))
             self.clock_skew_seconds = self.ask(lambda store: store.clock_skew_seconds())
 
     def end(self) -> None:
@@ -88,10 +88,10 @@ class Channels:
         """Return the four channels."""
         return (self.gateway, self.leases, self.ledger, self.queue)
 
-    def begin(self) -> None:
+    def begin(self, windows: Windows) -> None:
         """Open all stores, side by side: those that hang cost one timeout, not one each."""
         with ThreadPoolExecutor(max_workers=len(self.all())) as pool:
-            list(pool.map(lambda channel: channel.begin(), self.all()))
+            list(pool.map(lambda channel: channel.begin(windows), self.all()))
 
     def end(self) -> None:
         """Close all stores."""

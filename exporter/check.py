@@ -13,7 +13,7 @@ from orphanwatch.exporter.instants import Instant, format_instant, seconds
 from orphanwatch.exporter.names import ARM_STORES, StoreName
 from orphanwatch.exporter.reading import read_stores
 from orphanwatch.exporter.readings import Readings
-from orphanwatch.exporter.stores.questions import Inspection
+from orphanwatch.exporter.stores.questions import Inspection, Windows
 
 # Beyond this, besides the configured allowance, a cutoff is off by more than a usual grace.
 _TOLERATED_SKEW_SECONDS: Final = 1.0
@@ -69,11 +69,11 @@ _UNSTATED: Final[dict[tuple[StoreName, str], str]] = {
 
 def run_check(config: Config, at: Instant) -> list[Finding]:
     """Return what was found, in the order of the stores; asks each store once."""
-    channels = Channels(config)
+    channels, windows = Channels(config), Windows.ending(at, config)
     try:
         readings = read_stores(channels, config, at).readings
         inspections = {
-            channel.name: _inspect(channel) for channel in channels.all() if channel.is_up
+            channel.name: _inspect(channel, windows) for channel in channels.all() if channel.is_up
         }
     finally:
         channels.stop()
@@ -84,8 +84,8 @@ def run_check(config: Config, at: Instant) -> list[Finding]:
     ]
 
 
-def _inspect(channel: Channel[Any]) -> Inspection | None:
-    channel.begin()
+def _inspect(channel: Channel[Any], windows: Windows) -> Inspection | None:
+    channel.begin(windows)
     try:
         return channel.ask(lambda store: store.inspect())
     finally:

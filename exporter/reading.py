@@ -43,9 +43,10 @@ def read_stores(
     silences: Mapping[str, Micros] | None = None,
 ) -> Reading:
     """Return what the stores state as of an instant; never raises for a store's sake."""
-    channels.begin()
+    windows = Windows.ending(at, config)
+    channels.begin(windows)
     try:
-        reader = _Reader(channels, config, Windows.ending(at, config), memory)
+        reader = _Reader(channels, config, windows, memory)
         reading = reader.read(counting_since, last_success or {})
     finally:
         channels.end()

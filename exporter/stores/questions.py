@@ -79,7 +79,7 @@ class Store(Protocol):
         """Which of the four it is."""
         ...
 
-    def open(self) -> None:
+    def open(self, windows: Windows) -> None:
         """Begin one reading: everything until ``close`` sees one state of the store."""
         ...
 

@@ -16,7 +16,7 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.dialect import DIALECTS, Dialect
-from orphanwatch.exporter.stores.questions import Inspection
+from orphanwatch.exporter.stores.questions import Inspection, Windows
 from orphanwatch.exporter.stores.relation import Relation, resolve_relation
 
 Fact = TypeVar("Fact")
@@ -40,7 +40,7 @@ class SqlReader:
         self._relation: Relation | None = None
         self._rejected: dict[tuple[RejectReason, str], int] = {}
 
-    def open(self) -> None:
+    def open(self, windows: Windows) -> None:  # noqa: ARG002  (what is read is told by each question)
         """Connect and find out what the relation states, as of now."""
         self.close()  # of a reading that was given up
         self._rejected = {}

@@ -73,9 +73,9 @@ class SqlGateway(SqlReader):
         self._is_hard = config.deadline == "hard"
         self._flagged: ColumnElement[bool] = false()
 
-    def open(self) -> None:
+    def open(self, windows: Windows) -> None:
         """Connect; until tasks are asked for, no scope is set."""
-        super().open()
+        super().open(windows)
         self._scope = self.relation
 
     @property

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from orphanwatch.exporter.channel import Channels
+from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.stores.questions import Windows
 
 _TABLES: Final = """
 CREATE TABLE tasks (
@@ -160,10 +162,10 @@ def build_stack(file: Path, size: Size, at: float, config: Config) -> None:
 
 def _advised_indexes(config: Config) -> Iterator[str]:
     """Yield the statements that ``orphanwatch check`` prints for the tables as they are."""
-    channels = Channels(config)
+    channels, windows = Channels(config), Windows.ending(wall_clock(), config)
     try:
         for channel in channels.all():
-            channel.begin()
+            channel.begin(windows)
             inspection = channel.ask(lambda store: store.inspect())
             channel.end()
             if inspection is None:
