@@ -39,7 +39,7 @@ types: .venv/.ready-test ## check types
 unit: .venv/.ready-test ## run the tests that need no server
 	$(BIN)/pytest -m "not servers" $(ARGS)
 
-servers: ## make sure that Prometheus and Alertmanager are installed
+servers: ## make sure that the servers which tests start are installed
 	@.ci/servers
 
 docs: .venv/.ready-test ## write the generated pages of docs/ again

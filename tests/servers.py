@@ -2,17 +2,20 @@
 
 import http.client
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,8 +24,10 @@ import yaml
 
 def program(*names: str) -> str:
     """Return the first of the programs that is here; a missing one is a failure, never a skip."""
+    places = [os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin"]
+    places += sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
     for name in names:
-        found = shutil.which(name)
+        found = shutil.which(name, path=os.pathsep.join(places))
         if found:
             return found
     pytest.fail(f"{names[0]} is not installed; run make test, which installs it")
@@ -61,19 +66,110 @@ def wait_until(what: str, happened: Callable[[], bool], seconds: float) -> None:
 
 
 @contextmanager
-def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running(
+    command: list[str], log: Path, *, stop: signal.Signals = signal.SIGTERM
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program until the block ends; its output goes to a file."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:
             yield process
         finally:
-            process.terminate()
+            process.send_signal(stop)
             try:
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(10)
+
+
+class Server(ABC):
+    """A real server on a port of the loopback; a test may stop it and start it again.
+
+    ``port`` and data stay the same over a stop. Each start writes a log of its own to ``folder``.
+    """
+
+    name: str
+    user: str | None = None
+    """Who runs it when the tests run as root; None where root may."""
+    stop_signal = signal.SIGTERM
+    start_seconds = 30.0
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+        self._run = ExitStack()
+        self._starts = 0
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Return the command that serves in the foreground on ``port``."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Tell whether this very process answers; ``OSError`` means not yet.
+
+        Another program may have taken the port, so an answer there proves nothing.
+        """
+
+    def start(self) -> None:
+        """Return once the server answers; do nothing where it runs already."""
+        if self.process is not None and self.process.poll() is None:
+            return
+        # Somebody may take a free port before the server does: try a second one.
+        for port in [self.port] if self.port else [free_port(), free_port()]:
+            self.port = port
+            if self._comes_up():
+                return
+            self.stop()
+            log = self._log().read_text(errors="replace")
+        self.port = 0
+        pytest.fail(f"{self.name} did not start, it says:\n{log[-2000:]}")
+
+    def stop(self) -> None:
+        """Return once the server is gone."""
+        self._run.close()
+        self.process = None
+
+    def as_its_user(self, command: list[str]) -> list[str]:
+        """Return the command, run by ``user`` and ended with the thread that starts it.
+
+        So a killed run leaves no server behind; and a server is not to be started by a thread
+        that ends before it.
+        """
+        words = [program("setpriv"), "--pdeathsig", self.stop_signal.name.removeprefix("SIG")]
+        if self.user and os.geteuid() == 0:
+            words += ["--reuid", self.user, "--regid", self.user, "--init-groups"]
+        return [*words, "--", *command]
+
+    def _log(self) -> Path:
+        return self.folder / f"{self.name.lower()}-{self._starts}.log"
+
+    def _comes_up(self) -> bool:
+        self._starts += 1
+        command = self.as_its_user(self.command())
+        process = self._run.enter_context(running(command, self._log(), stop=self.stop_signal))
+        self.process = process
+        wait_until(
+            f"{self.name}'s start",
+            lambda: process.poll() is not None or self.is_ready(),
+            self.start_seconds,
+        )
+        return process.poll() is None
+
+
+S = TypeVar("S", bound=Server)
+
+
+@contextmanager
+def started(server: S) -> Iterator[S]:
+    """Start a server and stop it when the block ends."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 class Webhook:
