@@ -6,7 +6,8 @@ itself does (``refresh_interval``) and from what a number means (its window, its
 
 from typing import Final
 
-from orphanwatch.exporter.config import Config, LeaseStore
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_stores import LeaseSettings
 from orphanwatch.exporter.instants import Micros, micros
 
 # Four scrapes: a range as short as one scrape often holds no sample at all, and with every
@@ -37,7 +38,7 @@ def counter_range(config: Config) -> Micros:
 def lease_ttl(config: Config) -> Micros:
     """Return the age at which a lease without heartbeat expires; the default without a store."""
     leases = config.stores.leases
-    return leases.lease_ttl if leases else LeaseStore.model_fields["lease_ttl"].default
+    return leases.lease_ttl if leases else LeaseSettings.model_fields["lease_ttl"].default
 
 
 def scrapes(config: Config, length: int) -> int:

@@ -6,20 +6,18 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from orphanwatch.exporter.config import Config, SqlStore
+from orphanwatch.exporter.clock import Clock, wall_clock
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_source import Source
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.model import NOT_CONFIGURED, Rejected
 from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.stores.adapters import gateway_of, leases_of, ledger_of, queue_of
 from orphanwatch.exporter.stores.lane import Lane
 from orphanwatch.exporter.stores.questions import Gateway, Leases, Ledger, Queue, Store, Windows
-from orphanwatch.exporter.stores.sql_gateway import SqlGateway
-from orphanwatch.exporter.stores.sql_leases import SqlLeases
-from orphanwatch.exporter.stores.sql_ledger import SqlLedger
-from orphanwatch.exporter.stores.sql_queue import SqlQueue
 
 Asked = TypeVar("Asked", bound=Store)
 Answer = TypeVar("Answer")
-Settings = TypeVar("Settings", bound=SqlStore)
 
 
 class Channel(Generic[Asked]):
@@ -77,12 +75,28 @@ class Channel(Generic[Asked]):
 class Channels:
     """The four stores of a configuration."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, clock: Clock = wall_clock) -> None:
         stores = config.stores
-        self.gateway: Channel[Gateway] = _channel(StoreName.GATEWAY, stores.gateway, SqlGateway)
-        self.leases: Channel[Leases] = _channel(StoreName.LEASES, stores.leases, SqlLeases)
-        self.ledger: Channel[Ledger] = _channel(StoreName.LEDGER, stores.ledger, SqlLedger)
-        self.queue: Channel[Queue] = _channel(StoreName.QUEUE, stores.queue, SqlQueue)
+        self.gateway: Channel[Gateway] = _channel(
+            StoreName.GATEWAY,
+            stores.gateway,
+            gateway_of(stores.gateway, clock) if stores.gateway is not None else None,
+        )
+        self.leases: Channel[Leases] = _channel(
+            StoreName.LEASES,
+            stores.leases,
+            leases_of(stores.leases, clock) if stores.leases is not None else None,
+        )
+        self.ledger: Channel[Ledger] = _channel(
+            StoreName.LEDGER,
+            stores.ledger,
+            ledger_of(stores.ledger, clock) if stores.ledger is not None else None,
+        )
+        self.queue: Channel[Queue] = _channel(
+            StoreName.QUEUE,
+            stores.queue,
+            queue_of(stores.queue, clock) if stores.queue is not None else None,
+        )
 
     def all(self) -> tuple[Channel[Gateway], Channel[Leases], Channel[Ledger], Channel[Queue]]:
         """Return the four channels."""
@@ -111,9 +125,5 @@ class Channels:
             channel.stop()
 
 
-def _channel(
-    name: StoreName, config: Settings | None, kind: Callable[[Settings], Asked]
-) -> Channel[Asked]:
-    if config is None:
-        return Channel(name, None, None)
-    return Channel(name, kind(config), Lane(name, config.timeout))
+def _channel(name: StoreName, config: Source | None, store: Asked | None) -> Channel[Asked]:
+    return Channel(name, store, None if config is None else Lane(name, config.timeout))

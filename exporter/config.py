@@ -1,64 +1,21 @@
 """The loaded configuration: checked, frozen values that everything else is fed from.
 
-What a user may write is this module's pydantic models; reading the file, the environment and
-secret files is ``config_file``'s business. Lengths of time are microseconds inside.
+What a user may write is pydantic models: the whole here, what stands under ``stores:`` in
+``config_stores``. Reading the file, the environment and secret files is ``config_file``'s
+business. Lengths of time are microseconds inside.
 """
 
-from datetime import tzinfo
-from typing import Annotated, Any, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 
-from orphanwatch.exporter.instants import Micros, format_duration, micros, parse_duration
-from orphanwatch.exporter.names import (
-    OTHER_POOL,
-    Action,
-    GraceSource,
-    Role,
-    StoreName,
-)
+from orphanwatch.exporter.config_stores import Stores
+from orphanwatch.exporter.config_values import Duration, PositiveDuration, Strict
+from orphanwatch.exporter.instants import Micros, format_duration, micros
+from orphanwatch.exporter.names import OTHER_POOL, Action, GraceSource, Role
 
 
-def _read_duration(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("write a duration such as 60s")  # noqa: TRY004  (pydantic wants it)
-    if isinstance(value, int | float):
-        if not abs(value) < _LONGEST_SECONDS:
-            raise ValueError("is longer than any window; write a duration such as 60s")
-        return micros(value)
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_duration(value)
-    except ValueError:
-        # Without the value, which may have come out of the environment.
-        raise ValueError("is no duration; write for example 60s, 5m or 1h30m") from None
-
-
-Duration = Annotated[Micros, BeforeValidator(_read_duration), Field(ge=0)]
-"""A length of time: ``60s``, ``5m``; a bare number is seconds."""
-
-PositiveDuration = Annotated[Micros, BeforeValidator(_read_duration), Field(gt=0)]
-
-
-# A duration beyond this is a slip of the keyboard, and no integer of microseconds.
-_LONGEST_SECONDS = 1e10
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Pool(_Strict):
+class Pool(Strict):
     """A group of workers."""
 
     role: Role
@@ -69,79 +26,7 @@ class Pool(_Strict):
     owner: str = "on-call"
 
 
-class SqlStore(_Strict):
-    """What every SQL store has: where it is, and how its names and stamps read."""
-
-    type: Literal["sql"]
-    url: SecretStr
-    relation: Annotated[str, Field(min_length=1)]
-    columns: dict[str, str] = {}
-    timezone: str = "UTC"
-    timeout: PositiveDuration = micros(5)
-
-    @field_validator("timezone")
-    @classmethod
-    def _zone_is_known(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError) as error:
-            raise ValueError(
-                "is no known time zone; write for example UTC or Europe/Berlin"
-            ) from error
-        return name
-
-    @property
-    def zone(self) -> tzinfo:
-        """The zone of stamps that carry none."""
-        return ZoneInfo(self.timezone)
-
-
-class GatewayStore(SqlStore):
-    """Requests, their cancels, deadlines and ends."""
-
-    relation: Annotated[str, Field(min_length=1)] = "tasks"
-    deadline: Literal["hard", "soft"] = "hard"
-    rows: Literal["live", "at_end"] = "live"
-
-
-class LeaseStore(SqlStore):
-    """Workers' claims on tasks."""
-
-    relation: Annotated[str, Field(min_length=1)] = "leases"
-    lease_ttl: PositiveDuration = micros(60)
-    heartbeat: PositiveDuration | None = None
-
-
-class LedgerStore(SqlStore):
-    """Tokens charged."""
-
-    relation: Annotated[str, Field(min_length=1)] = "ledger"
-    shape: Literal["increments", "cumulative", "final"]
-    lag: Duration = Micros(0)
-    prorated: Literal["page", "report"] = "page"
-
-
-class QueueStore(SqlStore):
-    """Samples of the admission queue."""
-
-    relation: Annotated[str, Field(min_length=1)] = "queue"
-    admission_cap: Annotated[float, Field(ge=0)] | None = None
-
-
-class Stores(_Strict):
-    """The four logical stores; one that is absent is unknown, never zero."""
-
-    gateway: GatewayStore | None = None
-    leases: LeaseStore | None = None
-    ledger: LedgerStore | None = None
-    queue: QueueStore | None = None
-
-    def configured(self) -> tuple[StoreName, ...]:
-        """Return the stores that the config names."""
-        return tuple(name for name in StoreName if getattr(self, name) is not None)
-
-
-class Thresholds(_Strict):
+class Thresholds(Strict):
     """Numbers that rules, panels and pages share."""
 
     calm_depth_ratio: Annotated[float, Field(gt=0)] = 0.5
@@ -154,7 +39,7 @@ class Thresholds(_Strict):
     waste_budget_ratio: Annotated[float, Field(gt=0, le=1)] = 0.01
 
 
-class Links(_Strict):
+class Links(Strict):
     """Where generated links point."""
 
     runbook_base_url: str = "http://127.0.0.1:9787/runbook"
@@ -168,10 +53,10 @@ class Links(_Strict):
         return url.rstrip("/")
 
 
-class Config(_Strict):
+class Config(Strict):
     """One whole configuration."""
 
-    pools: dict[str, Pool] = {}
+    pools: dict[str, Pool] = Field(default={})
     stores: Stores
     grace: PositiveDuration = Field(default=micros(1), alias="grace_seconds")
     delta_window: PositiveDuration = micros(60)
@@ -214,8 +99,7 @@ class Config(_Strict):
 
     @model_validator(mode="after")
     def _stores_answer_in_time(self) -> Self:
-        stores = (self.stores.gateway, self.stores.leases, self.stores.ledger, self.stores.queue)
-        longest = sum(store.timeout for store in stores if store is not None)
+        longest = sum(store.timeout for store in self.stores.sources())
         if longest > self.stale_after:
             raise ValueError(
                 f"stores: their timeouts add up to {format_duration(longest)}, and an evaluation "

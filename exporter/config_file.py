@@ -13,10 +13,16 @@ from sqlalchemy.exc import ArgumentError
 
 from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import Config, parse_config
+from orphanwatch.exporter.config_documents import DERIVED
+from orphanwatch.exporter.config_stores import SOURCE_TYPES
 from orphanwatch.exporter.errors import ConfigError
+from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.presets import PRESETS, filled_in, preset_of
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_KEYS: Final = ("url", "password", "token")
+_FILE_KEYS: Final = ("path", "ca_file", "cert_file", "key_file")
+_TAG_AT: Final = 2
 _ALIASES: Final = {"grace": "grace_seconds"}
 
 
@@ -55,7 +61,10 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     resolved = _resolve(document, path.parent, environment, "", problems)
     if problems:
         raise ConfigError(str(path), tuple(problems))
-    anchored = _anchor(resolved, path.parent, problems)
+    filled = _fill_presets(resolved, problems)
+    if problems:
+        raise ConfigError(str(path), tuple(problems))
+    anchored = _anchor(filled, path.parent, problems)
     problems += _store_problems(anchored)
     try:
         config = parse_config(anchored)
@@ -129,6 +138,32 @@ def _read_secret(path: Path, key: str, problems: list[str]) -> str:
         return ""
 
 
+def _fill_presets(document: Any, problems: list[str]) -> Any:
+    """Return the document with the settings of its presets, noting those that are none."""
+    stores = document.get("stores")
+    if not isinstance(stores, dict):
+        return document
+    return {
+        **document,
+        "stores": {name: _filled(name, store, problems) for name, store in stores.items()},
+    }
+
+
+def _filled(name: str, settings: Any, problems: list[str]) -> Any:
+    chosen = settings.get("preset") if isinstance(settings, dict) else None
+    if chosen is None or name not in set(StoreName):
+        return settings
+    if chosen not in PRESETS:
+        problems.append(f"stores.{name}.preset: is none that we know; {', '.join(PRESETS)} are")
+        return settings
+    preset = preset_of(chosen)
+    if name not in preset.stores:
+        can = ", ".join(preset.stores)
+        problems.append(f"stores.{name}.preset: {chosen} is no {name} store; it can be: {can}")
+        return settings
+    return filled_in(settings, preset, StoreName(name))
+
+
 def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
     """Return the document with its relative paths taken from the config file's folder."""
     anchored = dict(document)
@@ -137,11 +172,23 @@ def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
     stores = anchored.get("stores")
     if isinstance(stores, dict):
         anchored["stores"] = {
-            name: {**store, "url": _anchor_url(store["url"], folder, str(name), problems)}
-            if isinstance(store, dict) and isinstance(store.get("url"), str)
+            name: _anchor_store(store, folder, str(name), problems)
+            if isinstance(store, dict)
             else store
             for name, store in stores.items()
         }
+    return anchored
+
+
+def _anchor_store(
+    store: Mapping[str, Any], folder: Path, name: str, problems: list[str]
+) -> dict[str, Any]:
+    anchored = dict(store)
+    if isinstance(store.get("url"), str) and store.get("type") == "sql":
+        anchored["url"] = _anchor_url(store["url"], folder, name, problems)
+    for key in _FILE_KEYS:
+        if isinstance(store.get(key), str):
+            anchored[key] = str(folder.absolute() / store[key])
     return anchored
 
 
@@ -157,9 +204,13 @@ def _store_problems(document: Any) -> list[str]:
         problems += [
             f"stores.{name}.columns.{column}: is no key we know; check its spelling"
             for column in (columns if isinstance(columns, dict) else ())
-            if column not in known
+            if column not in (known if _is_sql(store) else (*known, *DERIVED))
         ]
     return problems
+
+
+def _is_sql(store: Any) -> bool:
+    return isinstance(store, dict) and store.get("type") == "sql"
 
 
 def _anchor_url(text: str, folder: Path, store: str, problems: list[str]) -> str:
@@ -180,11 +231,18 @@ def _anchor_url(text: str, folder: Path, store: str, problems: list[str]) -> str
     )
 
 
+def _without_tag(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return where a problem is, without the ``type`` by which the store's model was picked."""
+    is_tagged = len(loc) > _TAG_AT and loc[0] == "stores" and loc[_TAG_AT] in SOURCE_TYPES
+    return (*loc[:_TAG_AT], *loc[_TAG_AT + 1 :]) if is_tagged else loc
+
+
 def _say(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
         is_unknown = problem["type"] == "extra_forbidden"
         names = {} if is_unknown else _ALIASES
-        key = ".".join(names.get(str(part), str(part)) for part in problem["loc"])
+        loc = _without_tag(problem["loc"])
+        key = ".".join(names.get(str(part), str(part)) for part in loc)
         message = problem["msg"].removeprefix("Value error, ")
         if is_unknown:
             message = "is no key we know; check its spelling"
@@ -198,5 +256,6 @@ _REMEDIES: Final = {
     "url": "write for example sqlite:///stack.db, or url_file",
     "stores": "name at least one of gateway, leases, ledger, queue",
     "role": "write paid or overflow",
-    "type": "write sql",
+    "form": "write promql for a Prometheus server, or exposition for a page of metrics",
+    "type": f"write one of {', '.join(SOURCE_TYPES)}, or name a preset",
 }

@@ -130,7 +130,7 @@ class Refresher:
         self._config = config
         self._clock = clock
         self._book = book
-        self._channels = Channels(config)
+        self._channels = Channels(config, clock)
         self._last_success: dict[StoreName, Instant] = {}
         self._silences = Silences(config.horizon)
         self._problems: dict[StoreName, str] = {}

@@ -8,6 +8,7 @@ from sqlalchemy.engine import make_url
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.config_stores import SqlLedgerStore
 from orphanwatch.exporter.errors import ConfigError
 from orphanwatch.exporter.names import Role
 
@@ -275,7 +276,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 def url_of(config: Config) -> str:
     """Return the ledger's url in clear."""
-    assert config.stores.ledger is not None
+    assert isinstance(config.stores.ledger, SqlLedgerStore)
     return config.stores.ledger.url.get_secret_value()
 
 

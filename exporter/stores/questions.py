@@ -69,6 +69,8 @@ class Inspection:
     """Canonical columns that the store does not state."""
     advised: tuple[str, ...]
     """Statements that would add the indexes which the questions look for and don't find."""
+    notes: tuple[str, ...] = ()
+    """What else can't be known from what was read, in sentences with the remedy."""
 
 
 class Store(Protocol):
@@ -135,6 +137,10 @@ class Gateway(Store, Protocol):
         """Return the budgets of tasks submitted in the spend window, of these pools or of none."""
         ...
 
+    def newest_ids(self, windows: Windows, most: int) -> Sequence[str]:
+        """Return the ids of at most so many looked-at tasks, those submitted last, for ``check``."""
+        ...
+
 
 class Leases(Store, Protocol):
     """Workers' claims on tasks."""
@@ -169,8 +175,11 @@ class Ledger(Store, Protocol):
 
     def charges(
         self, cutoffs: Collection[Cutoff], windows: Windows, counting_since: Instant | None
-    ) -> Mapping[str, Charges]:
-        """Return each task's charges past its cutoff; a task without any row is absent."""
+    ) -> Mapping[str, Charges] | None:
+        """Return each task's charges past its cutoff; a task without any row is absent.
+
+        None where the ledger does not say whom it charged, as its window says too.
+        """
         ...
 
 
