@@ -49,6 +49,7 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
             readings.at,
             config,
             stores=readings.stores,
+            is_unkeyed=readings.is_unkeyed,
             gauges=gauges,
             found=found,
             evidence=evidence,
@@ -62,7 +63,7 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
         ),
         rejected=tuple(readings.rejected),
         last_evidence=evidence,
-        notes=_notes(config),
+        notes=_notes(readings, config),
     )
 
 
@@ -92,7 +93,7 @@ def _store_gauges(readings: Readings) -> Gauges:
     }
 
 
-def _notes(config: Config) -> tuple[str, ...]:
+def _notes(readings: Readings, config: Config) -> tuple[str, ...]:
     """Return what can't be known in this configuration."""
     missing = {
         StoreName.GATEWAY: "stops, orphans, attached tasks and retries are unknown",
@@ -105,10 +106,16 @@ def _notes(config: Config) -> tuple[str, ...]:
         for name, words in missing.items()
         if name not in config.stores.configured()
     ]
+    if readings.is_unkeyed:
+        notes.append(
+            "the ledger does not say whom it charged: orphan tokens, unmatched tokens and "
+            "propagation are unknown, and the token arm is blind"
+        )
     gateway = config.stores.gateway
     if gateway is not None and gateway.rows == "at_end":
         notes.append(
             "the gateway has no row while a request runs: attached tasks, in-flight gap, split "
-            "signal, unknown ledger keys and uncancellable work are unknown"
+            "signal, unknown ledger keys, rows and leases without a task, and uncancellable work "
+            "are unknown"
         )
     return tuple(notes)

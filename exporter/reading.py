@@ -98,6 +98,7 @@ class _Reader:
             ledger=LedgerFacts(window=spent, charges=charges)
             if channels.ledger.is_up and spent is not None and charges is not None
             else None,
+            spent=spent if channels.ledger.is_up else None,
             queue=sample,
             watched=watchlist.watched if channels.gateway.is_up else (),
             older=watchlist.older if channels.gateway.is_up else (),

@@ -99,6 +99,9 @@ class Readings:
     gateway: GatewayFacts | None
     leases: LeaseFacts | None
     ledger: LedgerFacts | None
+    """None also where the ledger does not say whom it charged: its spend alone is known then."""
+    spent: LedgerWindow | None
+    """What was spent in the newest windows, by whomever."""
     queue: QueueSample | None
     """The newest sample; None also where there is none."""
     watched: Sequence[Watch]
@@ -113,3 +116,8 @@ class Readings:
     """The longest silences between heartbeats that a running exporter has seen, by pool."""
     last_evidence: Instant | None = None
     """The newest evidence that earlier readings have left."""
+
+    @property
+    def is_unkeyed(self) -> bool:
+        """Return whether the ledger was read, and does not say whom it charged."""
+        return self.spent is not None and not self.spent.is_keyed

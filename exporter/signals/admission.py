@@ -59,7 +59,8 @@ def _conditions_of(
         Condition.HEARTBEAT_TOO_SLOW: _beats_too_slowly(readings, gauges, pool, budget),
         Condition.SECOND_DECODER: _is_positive(gauges, names.DUPLICATE_IN_FLIGHT, pool),
         Condition.ORPHAN_TOKENS: _is_positive(gauges, names.TOKEN_DELTA, pool),
-        Condition.BLIND: any(not readings.stores[store].up for store in ARM_STORES),
+        Condition.BLIND: readings.is_unkeyed
+        or any(not readings.stores[store].up for store in ARM_STORES),
     }
 
 

@@ -50,10 +50,9 @@ def split_gauges(readings: Readings, config: Config, windows: Windows) -> Gauges
     if attached is not None:
         plain_if_known(gauges, names.ATTACHED_TASKS, attached.spend_mean)
         plain_if_known(gauges, names.ATTACHED_BASELINE_TASKS, attached.baseline_mean)
-    if readings.ledger is not None:
-        spend, baseline = spend_rates(readings, config)
-        plain_if_known(gauges, names.SPEND_TOKENS_PER_SECOND, spend)
-        plain_if_known(gauges, names.SPEND_BASELINE_TOKENS_PER_SECOND, baseline)
+    spend, baseline = spend_rates(readings, config)
+    plain_if_known(gauges, names.SPEND_TOKENS_PER_SECOND, spend)
+    plain_if_known(gauges, names.SPEND_BASELINE_TOKENS_PER_SECOND, baseline)
     plain_if_known(gauges, names.IN_FLIGHT_GAP, in_flight_gap(sample, attached))
     calm = is_calm(depth, cap, config)
     rising = is_rising(readings, config, attached)
@@ -65,14 +64,15 @@ def split_gauges(readings: Readings, config: Config, windows: Windows) -> Gauges
     return gauges
 
 
-def spend_rates(readings: Readings, config: Config) -> tuple[float, float]:
-    """Return tokens per second in the spend and in the baseline window."""
-    if readings.ledger is None:
-        return 0.0, 0.0
-    window = readings.ledger.window
+def spend_rates(readings: Readings, config: Config) -> tuple[float | None, float | None]:
+    """Return tokens per second in the spend and in the baseline window; None is unknown."""
+    window = readings.spent
+    if window is None:
+        return None, None
+    spend, baseline = window.spend_tokens, window.baseline_tokens
     return (
-        window.spend_tokens / seconds(config.delta_window),
-        window.baseline_tokens / seconds(config.baseline_window),
+        None if spend is None else spend / seconds(config.delta_window),
+        None if baseline is None else baseline / seconds(config.baseline_window),
     )
 
 
@@ -93,22 +93,28 @@ def is_calm(depth: float | None, cap: float | None, config: Config) -> bool | No
 def is_rising(readings: Readings, config: Config, attached: Attached | None) -> bool | None:
     """Return whether spend rises with nobody to explain it, or stays as clients leave.
 
-    None where the ledger or the attached tasks are unknown, or final rows too few.
+    None where spend or the attached tasks are unknown, or final rows too few.
     """
-    ledger = readings.ledger
-    if ledger is None or attached is None:
-        return None
-    is_final = config.stores.ledger is not None and config.stores.ledger.shape == "final"
-    if is_final and ledger.window.spend_rows < LEAST_FINAL_ROWS:
-        return None
     spend, baseline = spend_rates(readings, config)
+    if spend is None or attached is None or _are_too_few(readings, config):
+        return None
     if spend <= 0:
         return False
+    if baseline is None:
+        return None
     if baseline <= 0:
         return attached.spend_mean == 0
     change = _change(attached)
     climbs = _reaches(spend, config.rise_ratio * baseline * max(1.0, change))
     return climbs or _reaches(spend, config.thresholds.flat_ratio * baseline * change)
+
+
+def _are_too_few(readings: Readings, config: Config) -> bool:
+    """Return whether the rows of the window are final ones, and too few to tell a rise."""
+    ledger, spent = config.stores.ledger, readings.spent
+    if ledger is None or ledger.shape != "final" or spent is None:
+        return False
+    return spent.spend_rows is None or spent.spend_rows < LEAST_FINAL_ROWS
 
 
 def _reaches(spend: float, threshold: float) -> bool:

@@ -1,6 +1,7 @@
 """The verdict: scale, shed, hold, or restore sight first (contract, section 6)."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -16,12 +17,13 @@ def verdict(
     config: Config,
     *,
     stores: Mapping[StoreName, StoreHealth],
+    is_unkeyed: bool,
     gauges: Gauges,
     found: Conditions,
     evidence: Instant | None,
 ) -> Verdict:
     """Return the first row of the table that holds, and everything that speaks for it."""
-    unseen = _unseen(stores)
+    unseen = (*_unseen(stores), *((UNKEYED,) if is_unkeyed else ()))
     if orphans := _orphan_reasons(gauges):
         # What can't be seen is said too: the orphan may be larger than it looks.
         return Verdict(action=Action.SHED, reasons=(*orphans, *unseen))
@@ -66,6 +68,13 @@ def _unseen(stores: Mapping[StoreName, StoreHealth]) -> tuple[str, ...]:
     return tuple(
         f"store {store} {_problem(stores[store])}" for store in ARM_STORES if not stores[store].up
     )
+
+
+UNKEYED: Final = (
+    f"store {StoreName.LEDGER} states no charges by task: it adds up whole engines, so orphan "
+    "tokens can't be seen; read a ledger that names the task of each charge"
+)
+"""Why a detector is blind that knows what is spent, and not on whom."""
 
 
 def _problem(health: StoreHealth) -> str:
