@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from sqlalchemy import NullPool, create_engine
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
@@ -60,9 +61,14 @@ class StackFile:
         tables: Mapping[str, str] = TABLES,
         stores: Mapping[str, Row | None] | None = None,
         write: Callable[[float], object] = epoch_seconds,
+        url: str | None = None,
         **settings: Any,
     ) -> None:
-        """Write an empty stack; ``stores`` overrides keys of a store, None leaves it out."""
+        """Write an empty stack; ``stores`` overrides keys of a store, None leaves it out.
+
+        With a URL the tables stand in that server's database, which is empty so far.
+        """
+        self.url = url
         self.database = folder / "stack.db"
         self.config_file = folder / "orphanwatch.yml"
         self._write = write
@@ -78,7 +84,7 @@ class StackFile:
                 "overflow": {"role": "overflow"},
             },
             "stores": {
-                store: _store(table, overrides.get(store) or {}, shaped=store == "ledger")
+                store: self._store(table, overrides.get(store) or {}, shaped=store == "ledger")
                 for store, table in STORES.items()
                 if overrides.get(store, {}) is not None
             },
@@ -88,18 +94,36 @@ class StackFile:
 
     def run_sql(self, *statements: str) -> None:
         """Run statements on the database."""
+        if self.url is not None:
+            with create_engine(self.url, poolclass=NullPool).begin() as server:
+                for statement in statements:
+                    server.exec_driver_sql(statement)
+            return
         with closing(sqlite3.connect(self.database)) as connection, connection:
             for statement in statements:
                 connection.execute(statement)
 
     def add(self, table: str, *rows: Row) -> None:
         """Insert rows; what a row does not say is null."""
+        if self.url is not None:
+            self._add_to_server(self.url, table, rows)
+            return
         with closing(sqlite3.connect(self.database)) as connection, connection:
             for row in rows:
                 names = ", ".join(f'"{name}"' for name in row)
                 marks = ", ".join("?" for _ in row)
                 cells = [self._cell(name, value) for name, value in row.items()]
                 connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', cells)  # noqa: S608  (names of ours)
+
+    def _add_to_server(self, url: str, table: str, rows: tuple[Row, ...]) -> None:
+        with create_engine(url, poolclass=NullPool).begin() as server:
+            quote = server.dialect.identifier_preparer.quote
+            for row in rows:
+                names = ", ".join(quote(name) for name in row)
+                marks = ", ".join("%s" for _ in row)
+                cells = tuple(self._cell(name, value) for name, value in row.items())
+                statement = f"INSERT INTO {quote(table)} ({names}) VALUES ({marks})"  # noqa: S608  (names of ours)
+                server.exec_driver_sql(statement, cells)
 
     def beat(self, offset: float) -> None:
         """Let every lease's heartbeat be so many seconds after zero."""
@@ -110,6 +134,13 @@ class StackFile:
         if name.endswith("_at") and isinstance(value, int | float):
             return self._write(value)
         return value
+
+    def _store(self, table: str, overrides: Row, *, shaped: bool) -> Row:
+        url = self.url or "sqlite:///stack.db"
+        store: Row = {"type": "sql", "url": url, "relation": table}
+        if shaped:
+            store["shape"] = "increments"
+        return {**store, **overrides}
 
     @property
     def config(self) -> Config:
@@ -123,13 +154,6 @@ class StackFile:
     def document(self, offset: float) -> Document:
         """Return the JSON document of one evaluation, so many seconds after zero."""
         return snapshot_document(self.evaluate(offset), self.config)
-
-
-def _store(table: str, overrides: Row, *, shaped: bool) -> Row:
-    store: Row = {"type": "sql", "url": "sqlite:///stack.db", "relation": table}
-    if shaped:
-        store["shape"] = "increments"
-    return {**store, **overrides}
 
 
 def task(task_id: object, **cells: Any) -> Row:

@@ -113,7 +113,7 @@ class Stack:
         settings["has_queue"] = "queue" not in self.unconfigured
         if "ledger" in self.unconfigured:
             settings |= {"shape": "increments", "lag": 0.0}
-        if settings.get("rise_ratio") is None:
+        if self.settings.get("rise_ratio") is None:
             settings["rise_ratio"] = 1.5 if settings["shape"] == "final" else 1.1
         return settings
 
@@ -146,7 +146,7 @@ def _write_table(
     connection.execute(f"CREATE TABLE {table} ({declared})")
     marks = ", ".join("?" for _ in kept)
     for row in stack.rows.get(table, []):
-        values = [_written(row.get(name), stack.forms.get((table, name), "s")) for name in kept]
+        values = [written(row.get(name), stack.forms.get((table, name), "s")) for name in kept]
         connection.execute(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608  (our own names)
 
 
@@ -157,7 +157,8 @@ def _column_type(stack: Stack, table: str, name: str) -> str:
     return COLUMNS[table][name] if form == "s" else "INTEGER"
 
 
-def _written(value: Any, form: str) -> Any:
+def written(value: Any, form: str) -> Any:
+    """Return an instant in a form, other values as they are."""
     if value is None or form == "s":
         return value
     if form.startswith("iso"):
@@ -169,14 +170,14 @@ def _written(value: Any, form: str) -> Any:
     return round(value * {"ms": 1e3, "us": 1e6, "ns": 1e9}[form])
 
 
-def config_document(stack: Stack) -> Row:
+def config_document(stack: Stack, url: str = "sqlite:///stack.db") -> Row:
     """Return the config of a stack as the document that its YAML holds."""
     settings = {**DEFAULTS, **stack.settings}
     stores: Row = {}
     for table, store in STORES.items():
         if table in stack.unconfigured:
             continue
-        stores[store] = {"type": "sql", "url": "sqlite:///stack.db", "relation": table}
+        stores[store] = {"type": "sql", "url": url.format(store=store), "relation": table}
         stores[store] |= _store_settings(store, settings)
     pools = {
         name: {("grace_seconds" if key == "grace" else key): value for key, value in pool.items()}

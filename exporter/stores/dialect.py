@@ -1,47 +1,101 @@
-"""What one SQL dialect needs of its own: connecting read-only, deadlines, id lists, instants.
+"""What one SQL dialect needs of its own: connecting read-only, deadlines, ids, numbers, instants.
 
-Everything else about SQL stores is SQLAlchemy Core and the same for all. Another dialect is
-another class here and an entry in ``DIALECTS``.
+Everything else about SQL stores is SQLAlchemy Core and the same for all. Another dialect is a
+module with a class of its own and an entry in ``_MODULES``; a dialect is imported when a store
+uses it, so that a driver that is not installed costs only the stores that need it.
 """
 
-import json
-import sqlite3
-import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import tzinfo
-from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol
-from urllib.parse import quote
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol
 
-from sqlalchemy import (
-    URL,
-    ColumnElement,
-    Connection,
-    Engine,
-    FromClause,
-    NullPool,
-    and_,
-    create_engine,
-    func,
-    literal_column,
-    select,
-)
-from sqlalchemy.engine import make_url
+from sqlalchemy import CTE, ColumnElement, Connection, Engine, FromClause, Select
+from sqlalchemy.types import TypeEngine
 
-from orphanwatch.exporter.instants import SECOND, Micros, parse_instant, seconds
+from orphanwatch.exporter.ids import IdRule
+from orphanwatch.exporter.instants import Instant, Micros
 
-# How many of SQLite's own steps pass between two looks at the clock.
-_STEPS_BETWEEN_LOOKS: Final = 20_000
+
+class TableName(NamedTuple):
+    """The name of a table or a view, as the database knows it."""
+
+    schema: str | None
+    name: str
+
+
+class InstantColumn(Protocol):
+    """A column of instants, comparable in SQL to ours and readable at the border."""
+
+    @property
+    def column(self) -> ColumnElement[Any]:
+        """The column as it is stored."""
+        ...
+
+    def moved_to(self, column: ColumnElement[Any]) -> "InstantColumn":
+        """Return the same kind of column, as another relation passes it on."""
+        ...
+
+    def after(self, at: Instant) -> ColumnElement[bool]:
+        """Return whether the cell's instant, to the microsecond, is strictly after ``at``."""
+        ...
+
+    def reaches(self, at: Instant) -> ColumnElement[bool]:
+        """Return whether the cell is after ``at`` or can't be read: a condition an index serves."""
+        ...
+
+    def by(self, at: Instant) -> ColumnElement[bool]:
+        """Return whether the cell's instant is at or before ``at``."""
+        ...
+
+    def within(self, start: Instant, end: Instant) -> ColumnElement[bool]:
+        """Return whether the cell's instant lies in (start, end]."""
+        ...
+
+    def after_micros(self, micros: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Return whether the cell is strictly after an instant that SQL computed."""
+        ...
+
+    def is_missing(self) -> ColumnElement[bool]:
+        """Return whether the cell states nothing."""
+        ...
+
+    def is_unreadable(self) -> ColumnElement[bool] | None:
+        """Return whether there is a cell that states no instant; None where that can't be."""
+        ...
+
+    def epoch_micros(self) -> ColumnElement[Any]:
+        """Return the cell in whole microseconds, as the border reads it: exact within SQL too."""
+        ...
+
+    def cell(self) -> ColumnElement[Any]:
+        """Return what to select, so that ``reader`` reads it."""
+        ...
+
+    def reader(self) -> Callable[[Any], Instant | None]:
+        """Return the function that reads the selected cells; it raises on what is no instant."""
+        ...
+
+    def read_all(self, cells: Iterable[Any]) -> list[Instant | None]:
+        """Return what ``reader`` makes of each cell, at the pace of a whole column."""
+        ...
+
+
+class Explained(NamedTuple):
+    """What a driver said, without anything secret, and the remedy."""
+
+    said: str
+    remedy: str
 
 
 class Dialect(Protocol):
     """The differences between SQL stores."""
 
     def engine(self, url: str, zone: tzinfo, timeout: Micros) -> Engine:
-        """Return an engine whose connections only read; it keeps none open between readings."""
+        """Return an engine whose connections only read; it keeps at most one open."""
         ...
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: Connection, timeout: Micros) -> None:
         """Begin a transaction in which everything is read from one state of the store."""
         ...
 
@@ -49,183 +103,157 @@ class Dialect(Protocol):
         """Make the next statement give up after ``timeout``."""
         ...
 
+    def tolerates(self, connection: Connection, error: Exception) -> bool:
+        """Return whether a statement is worth another try: what it met is tolerated from now on."""
+        ...
+
+    def explain(self, error: Exception) -> Explained | None:
+        """Return what a driver's error means; None where nothing more than its words is known."""
+        ...
+
+    def column_types(self, description: Sequence[Any]) -> Sequence[TypeEngine[Any]]:
+        """Return the types of a relation's columns, from a cursor's description of them."""
+        ...
+
+    def as_id(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return an id as the text that the border reads, which groups and joins exactly."""
+        ...
+
+    def as_number(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return a number that sums without overflow; see ``is_number`` for what is none."""
+        ...
+
+    def as_flag(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return a truth value or a status as what ``lower`` and ``trim`` can be asked of."""
+        ...
+
+    def spelled(self, column: ColumnElement[Any], rule: IdRule) -> ColumnElement[Any]:
+        """Return an id of ``as_id`` as a store's rule for its ids leaves it."""
+        ...
+
     def is_number(self, column: ColumnElement[Any]) -> ColumnElement[bool] | None:
-        """Return whether a cell holds a number; None where the column's type says so."""
+        """Return whether a cell of ``as_number`` is a number; None where none is beyond all."""
         ...
 
-    def tells_form(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Return whether a cell says how its column writes instants."""
+    def sample(self, column: ColumnElement[Any]) -> "Sample | None":
+        """Return how to look at some cells to tell how a column writes its instants.
+
+        None where the column's type says so.
+        """
         ...
 
-    def instant_of_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return the microseconds of a stamp written as text, null where it can't be read."""
+    def instants(
+        self, column: ColumnElement[Any], values: list[object], zone: tzinfo, at: Instant
+    ) -> InstantColumn:
+        """Return a column of instants, given some of its cells; they are compared around ``at``."""
         ...
 
-    def forms_of(self, key: str) -> Iterable[str | int]:
-        """Return how a column may hold an id, so that an index finds it in each."""
+    def among(self, column: ColumnElement[Any], keys: Collection[str]) -> ColumnElement[bool]:
+        """Return whether a stored id is one of the keys: what an index of the column serves.
+
+        One that only looks alike may be among them too.
+        """
         ...
 
     def rows_of(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> FromClause:
-        """Return rows handed in as one parameter, as something to select from."""
+        """Return rows handed in as parameters, as something to join: a text, then integers."""
         ...
 
-    def tolerates(self, connection: Connection, error: Exception) -> bool:
-        """Return whether a statement is worth another try: what it met is tolerated from now on."""
+    def materialized(self, statement: Select[Any], name: str) -> CTE:
+        """Return a selection that is made first and joined after."""
+        ...
+
+    def as_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return an id of ``as_id`` as text, to be compared with ids that are handed in."""
         ...
 
     def now(self) -> ColumnElement[Any] | None:
         """Return the store's clock in epoch seconds, None where it has none of its own."""
         ...
 
-    def unique_columns(self, connection: Connection, relation: str) -> frozenset[str]:
+    def unique_columns(self, connection: Connection, table: TableName) -> frozenset[str]:
         """Return the columns that are unique on their own."""
         ...
 
-    def leading_columns(self, connection: Connection, relation: str) -> frozenset[str] | None:
+    def leading_columns(self, connection: Connection, table: TableName) -> frozenset[str] | None:
         """Return the first columns of the relation's indexes; None where it is no table."""
         ...
 
-
-class Sqlite:
-    """SQLite through the standard library's driver."""
-
-    name: ClassVar = "sqlite"
-
-    def engine(self, url: str, zone: tzinfo, timeout: Micros) -> Engine:
-        """Return an engine that opens the file anew for each reading.
-
-        A file that was moved away would otherwise be read on, calm, through the old handle.
-        """
-        return create_engine(
-            "sqlite://", creator=_opener(make_url(url), zone, timeout), poolclass=NullPool
-        )
-
-    def begin(self, connection: Connection) -> None:
-        """Begin a deferred transaction: the first statement fixes what all of them see."""
-        connection.exec_driver_sql("BEGIN")
-
-    def limit(self, connection: Connection, timeout: Micros) -> None:
-        """Interrupt a statement that runs past its time."""
-        deadline = time.monotonic() + seconds(timeout)
-        raw: Any = connection.connection.driver_connection
-        raw.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS)
-
-    def is_number(self, column: ColumnElement[Any]) -> ColumnElement[bool] | None:
-        """Return whether the cell itself is a number: SQLite types cells, not columns.
-
-        Every number sorts before every text and blob, so an index serves this and its opposite.
-        """
-        return column < literal_column("''")
-
-    def tells_form(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Return whether there is a cell, and no zero: that is no epoch's size."""
-        return and_(column.is_not(None), column != 0)
-
-    def instant_of_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return the same reading that the border uses, called from within SQL."""
-        return func.orphanwatch_instant(column)
-
-    def forms_of(self, key: str) -> Iterable[str | int]:
-        """Return the text, and the whole number that it spells: to SQLite those are two values."""
-        if key.removeprefix("-").isdecimal() and str(int(key)) == key:
-            return (key, int(key))
-        return (key,)
-
-    def rows_of(self, rows: Collection[Sequence[Any]], names: Sequence[str]) -> FromClause:
-        """Return the rows out of one JSON parameter."""
-        if len(names) == 1:
-            cells_only = json.dumps([row[0] for row in rows])
-            each = func.json_each(cells_only).table_valued("value", name="handed_in")
-            return select(each.c.value.label(names[0])).select_from(each).subquery("handed")
-        each = func.json_each(json.dumps(list(rows))).table_valued("value", name="handed_in")
-        cells = (
-            func.json_extract(each.c.value, f"$[{number}]").label(name)
-            for number, name in enumerate(names)
-        )
-        # Materialized: the parameter is taken apart once, and not for every row that it meets.
-        return select(*cells).select_from(each).cte("handed").prefix_with("MATERIALIZED")
-
-    def tolerates(self, connection: Connection, error: Exception) -> bool:
-        """Take texts that are not UTF-8 for what they can be read as, once one was met.
-
-        Not from the start: the driver's own decoding is several times as fast.
-        """
-        if "Could not decode" not in str(error):
-            return False
-        raw: Any = connection.connection.driver_connection
-        raw.text_factory = _decode
-        return True
-
-    def now(self) -> ColumnElement[Any] | None:
-        """Return the clock: the host's, to the millisecond."""
-        return literal_column("(julianday('now') - 2440587.5) * 86400.0")
-
-    def unique_columns(self, connection: Connection, relation: str) -> frozenset[str]:
-        """Return single-column primary keys and unique indexes, from SQLite's own tables."""
-        unique = {
-            columns[0]
-            for is_unique, columns in _indexes(connection, relation)
-            if is_unique and len(columns) == 1
-        }
-        info = _pragma(connection, "table_info", relation)
-        keys = [row[1] for row in info if row[5]]
-        return frozenset(unique | (set(keys) if len(keys) == 1 else set()))
-
-    def leading_columns(self, connection: Connection, relation: str) -> frozenset[str] | None:
-        """Return what a look-up can start from, from SQLite's own tables."""
-        info = _pragma(connection, "table_info", relation)
-        if not info:
-            return None
-        keys = {row[1] for row in info if row[5] == 1}
-        return frozenset(
-            keys | {columns[0] for _, columns in _indexes(connection, relation) if columns}
-        )
+    def index_on(self, connection: Connection, table: TableName, column: str) -> str:
+        """Return the statement that adds an index."""
+        ...
 
 
-def _decode(text: bytes) -> str:
-    return text.decode(errors="replace")
+class Sample(NamedTuple):
+    """Cells that tell the form of a column of instants."""
+
+    cell: ColumnElement[Any]
+    telling: ColumnElement[bool]
+    """Which of them tell it."""
 
 
-def _indexes(connection: Connection, relation: str) -> list[tuple[bool, list[str]]]:
-    return [
-        # A partial index (the fifth cell) promises nothing for the rows it leaves out.
-        (bool(row[2]) and not row[4], [r[2] for r in _pragma(connection, "index_info", row[1])])
-        for row in _pragma(connection, "index_list", relation)
-    ]
+class UnknownDialectError(Exception):
+    """The URL names a kind of database that can't be read."""
 
 
-def _pragma(connection: Connection, name: str, argument: str) -> Sequence[Any]:
-    quoted = argument.replace('"', '""')
-    return connection.exec_driver_sql(f'PRAGMA {name}("{quoted}")').all()
+class DriverMissingError(Exception):
+    """The Python driver of a dialect is not installed; ``extra`` brings it."""
+
+    def __init__(self, title: str, extra: str) -> None:
+        super().__init__(f"the driver for {title} is not installed")
+        self.title = title
+        self.extra = extra
 
 
-def _opener(url: URL, zone: tzinfo, timeout: Micros) -> Callable[[], sqlite3.Connection]:
-    database = url.database or ""
-    if not database.startswith("file:"):
-        database = f"file:{quote(str(Path(database).absolute()))}?mode=ro"
-
-    def instant_of(value: object) -> int | None:
-        try:
-            return None if value is None else parse_instant(value, zone)
-        except (ValueError, TypeError, OverflowError):
-            return None
-
-    def open_read_only() -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            database,
-            uri=True,
-            timeout=seconds(timeout),
-            isolation_level=None,
-            check_same_thread=False,  # the lane's thread reads, the engine may close elsewhere
-        )
-        connection.execute("PRAGMA query_only = ON")
-        connection.create_function("orphanwatch_instant", 1, instant_of, deterministic=True)
-        return connection
-
-    return open_read_only
+class _Module(NamedTuple):
+    module: str
+    kind: str
+    title: str
+    driver: str
+    """What the module needs to be importable."""
+    extra: str
 
 
-DIALECTS: Final[dict[str, Dialect]] = {Sqlite.name: Sqlite()}
-"""By SQLAlchemy's name of the backend."""
+_HERE: Final = "orphanwatch.exporter.stores"
+_SQLITE: Final = _Module(f"{_HERE}.dialect_sqlite", "Sqlite", "SQLite", "sqlite3", "")
+_POSTGRESQL: Final = _Module(
+    f"{_HERE}.dialect_postgresql", "Postgresql", "PostgreSQL", "psycopg", "postgres"
+)
+_MYSQL: Final = _Module(f"{_HERE}.dialect_mysql", "MySql", "MariaDB and MySQL", "pymysql", "mysql")
 
-DAY: Final = 86400 * SECOND
+_MODULES: Final = {
+    "sqlite": _SQLITE,
+    "postgresql": _POSTGRESQL,
+    "postgres": _POSTGRESQL,
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
+}
+"""By the scheme of the URL, without the driver's name."""
+
+
+def dialect_of(scheme: str) -> Dialect:
+    """Return a dialect for a URL's scheme, such as ``postgresql`` or ``mysql+pymysql``.
+
+    Raises ``UnknownDialectError`` and ``DriverMissingError``.
+    """
+    found = _MODULES.get(scheme.partition("+")[0])
+    if found is None:
+        raise UnknownDialectError(scheme)
+    try:
+        import_module(found.driver)
+    except ImportError as error:
+        raise DriverMissingError(found.title, found.extra) from error
+    dialect: Dialect = getattr(import_module(found.module), found.kind)()
+    return dialect
+
+
+def known_schemes() -> tuple[str, ...]:
+    """Return the schemes of the databases that can be read."""
+    return tuple(_MODULES)
+
+
+def index_statement(verb: str, connection: Connection, table: TableName, column: str) -> str:
+    """Return a statement that adds an index, names quoted where they need it."""
+    quote = connection.dialect.identifier_preparer.quote
+    relation = f"{quote(table.schema)}.{quote(table.name)}" if table.schema else quote(table.name)
+    return f"{verb} {quote(f'{table.name}_{column}')} ON {relation} ({quote(column)})"

@@ -11,9 +11,7 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Select,
-    String,
     case,
-    cast,
     func,
     literal,
     null,
@@ -22,8 +20,8 @@ from sqlalchemy import (
 )
 
 from orphanwatch.exporter.names import RejectReason
-from orphanwatch.exporter.stores.cells import NO_ID, InstantColumn
-from orphanwatch.exporter.stores.dialect import Dialect
+from orphanwatch.exporter.stores.cells import NO_ID
+from orphanwatch.exporter.stores.dialect import Dialect, InstantColumn
 from orphanwatch.exporter.stores.relation import Relation
 
 MOST_TOKENS: Final = 1e15
@@ -99,7 +97,7 @@ class LedgerRows:
         tokens, unreadable = relation["tokens"], self.charged.is_unreadable()
         is_number = self.dialect.is_number(tokens)
         reasons = [
-            (self.charged.column.is_(None), RejectReason.MISSING_INSTANT),
+            (self.charged.is_missing(), RejectReason.MISSING_INSTANT),
             *([] if unreadable is None else [(unreadable, RejectReason.INVALID_INSTANT)]),
             (tokens.is_(None), RejectReason.UNKNOWN_TOKENS),
             *([] if is_number is None else [(~is_number, RejectReason.INVALID_TOKENS)]),
@@ -107,10 +105,12 @@ class LedgerRows:
             (tokens < 0, RejectReason.ADJUSTMENT),
         ]
         reason = case(*((condition, literal(str(why))) for condition, why in reasons))
-        entry = relation["entry_id"] if relation.has("entry_id") else null()
-        key = (relation["task_id"], self.charged.column, tokens, entry)
+        # Labelled, so that a server sees the same expressions again in the grouping.
+        named = (relation["task_id"], self.charged.cell(), tokens)
+        entry = (relation["entry_id"],) if relation.has("entry_id") else ()
+        key = (*named, *entry)
         return (
-            select(reason, func.count(), *key)
+            select(reason, func.count(), *named, *(entry or (null(),)))
             .select_from(relation.source)
             .where(selection, or_(*(condition for condition, _ in reasons)))
             .group_by(reason, *key)
@@ -160,4 +160,4 @@ def _reached_before(rows: FromClause, charged: InstantColumn) -> ColumnElement[A
 
 def is_no_id(column: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return whether a cell is no id."""
-    return or_(column.is_(None), func.lower(func.trim(cast(column, String))).in_(sorted(NO_ID)))
+    return or_(column.is_(None), func.lower(func.trim(column)).in_(sorted(NO_ID)))

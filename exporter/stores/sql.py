@@ -1,23 +1,33 @@
 """What all SQL stores share: one read-only connection a reading, bounded statements, plain rows."""
 
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Any, ClassVar, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, select
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, and_, or_, select, true
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from orphanwatch.exporter.columns import COLUMNS
-from orphanwatch.exporter.config import SqlStore
+from orphanwatch.exporter.config_stores import SqlSource
 from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import RejectReason, StoreName
-from orphanwatch.exporter.stores.dialect import DIALECTS, Dialect
+from orphanwatch.exporter.stores.dialect import (
+    Dialect,
+    DriverMissingError,
+    Explained,
+    UnknownDialectError,
+    dialect_of,
+    known_schemes,
+)
+from orphanwatch.exporter.stores.id_spellings import spellings
 from orphanwatch.exporter.stores.questions import Inspection, Windows
-from orphanwatch.exporter.stores.relation import Relation, resolve_relation
+from orphanwatch.exporter.stores.relation import Relation, resolve_relation, table_name
 
 Fact = TypeVar("Fact")
 
@@ -32,17 +42,19 @@ class SqlReader:
     looked_up: ClassVar[tuple[str, ...]]
     """Columns that the questions select by: an index on each keeps a refresh cheap."""
 
-    def __init__(self, config: SqlStore) -> None:
+    def __init__(self, config: SqlSource) -> None:
         self._config = config
         self.dialect = _dialect_of(self.name, config)
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._relation: Relation | None = None
+        self._at = Instant(0)
         self._rejected: dict[tuple[RejectReason, str], int] = {}
 
-    def open(self, windows: Windows) -> None:  # noqa: ARG002  (what is read is told by each question)
+    def open(self, windows: Windows) -> None:
         """Connect and find out what the relation states, as of now."""
         self.close()  # of a reading that was given up
+        self._at = windows.at
         self._rejected = {}
         self._guard(self._connect)
 
@@ -73,22 +85,26 @@ class SqlReader:
 
     def inspect(self) -> Inspection:
         """Return the columns that are not stated and the indexes that are not there."""
-        relation, name = self.relation, self._config.relation
+        relation, name = self.relation, table_name(self._config.relation)
         unstated = tuple(column for column in COLUMNS[self.name] if not relation.has(column))
+        connection, dialect = self.connection, self.dialect
         leading = (
-            None if name.lstrip().startswith("(") else self._guard(lambda: self._leading(name))
+            self._guard(lambda: dialect.leading_columns(connection, name))
+            if name is not None
+            else None
         )
-        if leading is None:
+        if name is None or leading is None:
             return Inspection(unstated=unstated, advised=())
         wanted = [
             self._config.columns.get(column, column)
             for column in self.looked_up
             if column not in unstated
         ]
-        return Inspection(
-            unstated=unstated,
-            advised=tuple(self._index_on(column) for column in wanted if column not in leading),
+        lacking = [column for column in wanted if column not in leading]
+        advised = self._guard(
+            lambda: tuple(dialect.index_on(connection, name, column) for column in lacking)
         )
+        return Inspection(unstated=unstated, advised=advised)
 
     def reject(self, reason: RejectReason, key: str, count: int = 1) -> None:
         """Note a row; the same row met twice in one reading is one."""
@@ -114,10 +130,13 @@ class SqlReader:
 
     def is_among(self, relation: Relation, name: str, keys: Collection[str]) -> ColumnElement[bool]:
         """Return whether a row's id is one of the keys; one that only looks alike may be too."""
-        forms = [(form,) for key in sorted(keys) for form in self.dialect.forms_of(key)]
-        source = self.dialect.rows_of(forms, ("key",))
-        within: ColumnElement[bool] = relation[name].in_(select(source.c.key))
-        return within
+        within = self.dialect.among(relation.stored.get(name, relation[name]), keys)
+        if name != "task_id" or relation.spelled is None:
+            return within
+        rule = self._config.id_rule
+        spelled = [form for key in keys for form in spellings(rule, key) or ()]
+        # An index finds what may be meant, the rule says which of it is.
+        return and_(self.dialect.among(relation.spelled, spelled), within) if spelled else within
 
     def rows_for(
         self,
@@ -180,31 +199,24 @@ class SqlReader:
         is_instant = name in self.relation.instants
         return RejectReason.INVALID_INSTANT if is_instant else RejectReason.INVALID_NUMBER
 
-    def _index_on(self, column: str) -> str:
-        """Return the statement that adds an index, names quoted where they need it."""
-        quote = self.connection.dialect.identifier_preparer.quote
-        schema, _, table = self._config.relation.rpartition(".")
-        relation = f"{quote(schema)}.{quote(table)}" if schema else quote(table)
-        return f"CREATE INDEX {quote(f'{table}_{column}')} ON {relation} ({quote(column)})"
-
-    def _leading(self, relation: str) -> frozenset[str] | None:
-        return self.dialect.leading_columns(self.connection, relation.rpartition(".")[2])
-
     def _connect(self) -> None:
         if self._engine is None:
             config = self._config
             self._engine = self.dialect.engine(
                 config.url.get_secret_value(), config.zone, config.timeout
             )
+            weakref.finalize(self, self._engine.dispose)  # what the pool holds goes with us
         self._connection = connection = self._engine.connect()
-        self.dialect.limit(connection, self._config.timeout)
-        self.dialect.begin(connection)
+        self.dialect.begin(connection, self._config.timeout)
         try:
-            self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
+            self._relation = self._resolve(connection)
         except DBAPIError as error:
             if not self.dialect.tolerates(connection, error):
                 raise
-            self._relation = resolve_relation(connection, self.name, self._config, self.dialect)
+            self._relation = self._resolve(connection)
+
+    def _resolve(self, connection: Connection) -> Relation:
+        return resolve_relation(connection, self.name, self._config, self.dialect, self._at)
 
     def _execute(self, statement: Executable) -> Sequence[Any]:
         connection = self.connection
@@ -226,11 +238,17 @@ class SqlReader:
 
     def _say(self, error: DBAPIError) -> str:
         """Return what the driver said, without anything secret of the URL."""
-        said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "failed"
+        explained = self.dialect.explain(error)
+        if explained is None:
+            words = str(error.orig).strip()
+            explained = Explained(words or "failed", "check the store")
+        if self._config.relation.lstrip().lower().startswith("select"):
+            explained = explained._replace(remedy="put the SELECT of relation: into parentheses")
+        said = explained.said.splitlines()[0]
         password = make_url(self._config.url.get_secret_value()).password
         if password:
             said = said.replace(str(password), "***")
-        return f"{said}; {_remedy(said, self._config.relation)}"
+        return f"{said}; {explained.remedy}"
 
 
 def portions(listed: Sequence[Fact]) -> Iterator[Sequence[Fact]]:
@@ -239,33 +257,37 @@ def portions(listed: Sequence[Fact]) -> Iterator[Sequence[Fact]]:
         yield listed[start : start + _IDS_AT_ONCE]
 
 
+def may_end_after(
+    relation: Relation, begin: str, at: Instant, longest: Micros | None
+) -> ColumnElement[bool]:
+    """Return whether a row can have ended after ``at``, going by when it began.
+
+    An index on the column ``begin`` serves that. Every row can, where none of the two is known.
+    """
+    if longest is None or not relation.has(begin):
+        return true()
+    began = relation.instants[begin]
+    return or_(began.reaches(Instant(at - longest)), began.is_missing())
+
+
 def _cells(fact: Any) -> list[Any]:
     return list(fact)
 
 
-def _remedy(said: str, relation: str) -> str:
-    if relation.lstrip().lower().startswith("select"):
-        return "put the SELECT of relation: into parentheses"
-    if "no such table" in said:
-        return "check relation: in the config"
-    if "unable to open" in said:
-        return "check that the file is where the url says, and readable"
-    if "interrupted" in said:
-        return "the query ran past the store's timeout; look for a missing index with check"
-    if "locked" in said:
-        return "another process holds it; see which, or raise the store's timeout"
-    return "check the store"
-
-
-def _dialect_of(store: StoreName, config: SqlStore) -> Dialect:
+def _dialect_of(store: StoreName, config: SqlSource) -> Dialect:
     try:
-        backend = make_url(config.url.get_secret_value()).get_backend_name()
-    except (ArgumentError, NoSuchModuleError):
+        scheme = make_url(config.url.get_secret_value()).drivername
+        return dialect_of(scheme)
+    except ArgumentError:
         raise StoreError(
             store, "its url is no database URL; write for example sqlite:///stack.db"
         ) from None
-    if backend not in DIALECTS:
+    except UnknownDialectError:
+        kind, known = scheme.partition("+")[0], ", ".join(known_schemes())
         raise StoreError(
-            store, f"databases of kind {backend!r} can't be read; known: {', '.join(DIALECTS)}"
-        )
-    return DIALECTS[backend]
+            store, f"databases of kind {kind!r} can't be read; known: {known}"
+        ) from None
+    except DriverMissingError as error:
+        raise StoreError(
+            store, f"{error}; install it with pip install 'orphanwatch[{error.extra}]'"
+        ) from error

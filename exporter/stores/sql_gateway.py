@@ -5,14 +5,13 @@ from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
-    String,
     and_,
     case,
-    cast,
     false,
     func,
     literal,
     not_,
+    null,
     or_,
     select,
     true,
@@ -20,12 +19,11 @@ from sqlalchemy import (
 )
 
 from orphanwatch.exporter.columns import COLUMNS
-from orphanwatch.exporter.config import GatewayStore
+from orphanwatch.exporter.config_stores import SqlGatewayStore
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Attached, Budget, Task
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.cells import (
-    FALSE_TEXTS,
     clean_id,
     clean_number,
     clean_ok,
@@ -34,7 +32,8 @@ from orphanwatch.exporter.stores.cells import (
 from orphanwatch.exporter.stores.ledger_rows import is_no_id
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.relation import Relation
-from orphanwatch.exporter.stores.sql import SqlReader
+from orphanwatch.exporter.stores.sql import SqlReader, may_end_after
+from orphanwatch.exporter.stores.task_rows import TaskRows, is_true
 
 _NAMES: Final = COLUMNS[StoreName.GATEWAY]
 _BLANK: Final = Task(None, None, 1, None, None, None, None, None, ok=True, cancellable=True)
@@ -68,9 +67,10 @@ class SqlGateway(SqlReader):
         "finished_at",
     )
 
-    def __init__(self, config: GatewayStore) -> None:
+    def __init__(self, config: SqlGatewayStore) -> None:
         super().__init__(config)
         self._is_hard = config.deadline == "hard"
+        self._longest = config.longest_request
         self._flagged: ColumnElement[bool] = false()
 
     def open(self, windows: Windows) -> None:
@@ -88,7 +88,7 @@ class SqlGateway(SqlReader):
         self._scope = scope = self._looked_at(windows)
         contested = self._contested_requests(windows)
         doubled = self._doubled_ids(windows)
-        self._flagged = _is_true(self._needs_look(windows, contested, doubled))
+        self._flagged = is_true(self._rows.need_look(windows, contested, doubled))
         statement = select(*scope.selected(_NAMES)).select_from(scope.source).where(self._flagged)
         return self._tasks_of(self.rows(statement))
 
@@ -99,7 +99,7 @@ class SqlGateway(SqlReader):
         instants = self._scope.instants
         submitted = instants["submitted_at"]
         finished = instants.get("finished_at")
-        is_waiting = self._is_unfinished(windows.at)
+        is_waiting = self._rows.are_unfinished(windows.at)
         begin = submitted.epoch_micros()
         end = literal(windows.at) if finished is None else finished.epoch_micros()
 
@@ -115,17 +115,17 @@ class SqlGateway(SqlReader):
             )
             .select_from(self._scope.source)
             .where(
-                self._is_unfinished(windows.baseline_start),
+                self._rows.are_unfinished(windows.baseline_start),
                 submitted.by(windows.at),
                 not_(self._flagged),
-                not_(_is_true(self._stopped_long_ago(windows))),
+                not_(is_true(self._rows.stopped_long_ago(windows))),
             )
         )
         now, spend, baseline = self.rows(statement)[0]
         return Attached(
             float(now),
-            spend / (windows.spend_end - windows.spend_start),
-            baseline / (windows.spend_start - windows.baseline_start),
+            float(spend) / (windows.spend_end - windows.spend_start),
+            float(baseline) / (windows.spend_start - windows.baseline_start),
         )
 
     def tasks(self, task_ids: Collection[str]) -> Sequence[Task]:
@@ -142,7 +142,7 @@ class SqlGateway(SqlReader):
         rows = self.rows_for(
             retry_ids,
             "retry_id",
-            lambda within: select(task_id).where(within, is_done, self._is_ok(self.relation)),
+            lambda within: select(task_id).where(within, is_done, self._in(self.relation).are_ok()),
         )
         return [key for row in rows if (key := clean_id(row[0])) is not None]
 
@@ -158,11 +158,12 @@ class SqlGateway(SqlReader):
             return ()
         submitted = relation.instants["submitted_at"]
         deadline = relation.instants["deadline_at"]
-        pool = relation["pool"] if relation.has("pool") else literal(None)
-        statement = select(relation["task_id"], pool, submitted.column, deadline.column).where(
+        pool = relation["pool"] if relation.has("pool") else null()
+        of_pools = or_(pool.in_(sorted(pools)), is_no_id(pool)) if relation.has("pool") else true()
+        statement = select(relation["task_id"], pool, submitted.cell(), deadline.cell()).where(
             submitted.within(windows.spend_start, windows.spend_end),
-            deadline.column.is_not(None),
-            or_(pool.in_(sorted(pools)), is_no_id(pool)),
+            ~deadline.is_missing(),
+            of_pools,
         )
         budgets = []
         for task_id, named, start, end in self.rows(statement):
@@ -174,8 +175,25 @@ class SqlGateway(SqlReader):
                 budgets.append(Budget(clean_id(task_id), clean_id(named), begins, ends - begins))
         return budgets
 
+    def newest_ids(self, windows: Windows, most: int) -> Sequence[str]:
+        """Return the ids of at most so many looked-at tasks, those submitted last."""
+        scope = self._looked_at(windows, ("task_id", "submitted_at"))
+        submitted = scope.instants.get("submitted_at")
+        newest = select(scope["task_id"]).select_from(scope.source).limit(most)
+        if submitted is not None:
+            newest = newest.order_by(func.coalesce(submitted.epoch_micros(), 0).desc())
+        return [key for row in self.rows(newest) if (key := clean_id(row[0])) is not None]
+
     def _select(self) -> Any:
         return select(*self.relation.selected(_NAMES)).select_from(self.relation.source)
+
+    @property
+    def _rows(self) -> TaskRows:
+        """The tasks that are looked at."""
+        return self._in(self._scope)
+
+    def _in(self, relation: Relation) -> TaskRows:
+        return TaskRows(relation, self.is_among, deadlines_bind=self._is_hard)
 
     def _tasks_of(self, rows: Any) -> Sequence[Task]:
         return self.facts(rows, _NAMES, _READERS, _BLANK)
@@ -188,59 +206,17 @@ class SqlGateway(SqlReader):
         """
         relation = self.relation
         cells = [relation[name].label(name) for name in names if relation.has(name)]
+        is_recent = may_end_after(relation, "submitted_at", windows.scope_start, self._longest)
         found: list[ColumnElement[bool]] = []
         parts = []
         for name in ("submitted_at", "cancelled_at", "deadline_at", "finished_at"):
             if relation.has(name):
                 happened = relation.instants[name].reaches(windows.scope_start)
-                parts.append(select(*cells).where(happened, *(not_(_is_true(it)) for it in found)))
+                elsewhere = (not_(is_true(it)) for it in found)
+                parts.append(select(*cells).where(happened, is_recent, *elsewhere))
                 found.append(happened)
         scope = union_all(*(parts or [select(*cells).where(false())])).subquery("rel")
         return relation.moved_to(scope, {column.name: column for column in scope.c})
-
-    def _needs_look(
-        self, windows: Windows, contested: Collection[str], doubled: Collection[str]
-    ) -> ColumnElement[bool]:
-        relation = self._scope
-        instants = relation.instants
-        reasons: list[ColumnElement[bool]] = []
-        if relation.has("cancelled_at"):
-            reasons.append(instants["cancelled_at"].within(windows.scope_start, windows.at))
-        if self._is_hard and relation.has("deadline_at"):
-            reasons.append(
-                and_(
-                    instants["deadline_at"].within(windows.scope_start, windows.at),
-                    self._is_not_finished_by_deadline(windows),
-                )
-            )
-        reasons += self._retry_reasons(windows, contested)
-        reasons += [
-            unreadable
-            for stamp in instants.values()
-            if (unreadable := stamp.is_unreadable()) is not None
-        ]
-        if relation.has("cancellable"):
-            # What costs least per row and rules out most comes first, here and below.
-            reasons.append(and_(self._is_unfinished(windows.at), self._is_uncancellable()))
-        if doubled:
-            reasons.append(self.is_among(self._scope, "task_id", doubled))
-        return or_(false(), *reasons)
-
-    def _retry_reasons(
-        self, windows: Windows, contested: Collection[str]
-    ) -> list[ColumnElement[bool]]:
-        relation = self._scope
-        reasons: list[ColumnElement[bool]] = []
-        if contested:
-            reasons.append(self.is_among(self._scope, "retry_id", contested))
-        if relation.has("attempt") and relation.has("submitted_at"):
-            recent = relation.instants["submitted_at"].within(windows.retry_start, windows.at)
-            reasons.append(and_(relation["attempt"] > 1, recent))
-        if relation.has("retry_id") and relation.has("submitted_at"):
-            # Its sibling may have completed before the scope: found by id, as it is rare.
-            is_old = relation.instants["submitted_at"].by(windows.scope_start)
-            reasons.append(and_(is_old, not_(is_no_id(self._scope["retry_id"]))))
-        return reasons
 
     def _contested_requests(self, windows: Windows) -> Sequence[str]:
         """Return the requests of which one task completed while another had not finished."""
@@ -250,7 +226,7 @@ class SqlGateway(SqlReader):
         retry_id, finished = relation["retry_id"], relation.instants["finished_at"]
         is_done = finished.by(windows.at)
         end = case((is_done, finished.epoch_micros()), else_=windows.at + 1)
-        completion = case((and_(is_done, self._is_ok(relation)), finished.epoch_micros()))
+        completion = case((and_(is_done, self._in(relation).are_ok()), finished.epoch_micros()))
         is_contested = and_(
             func.max(end) >= func.min(completion),
             or_(func.max(end) > func.min(completion), func.count(completion) > 1),
@@ -273,44 +249,6 @@ class SqlGateway(SqlReader):
         column = scope[name]
         several = select(column).select_from(scope.source).group_by(column).having(func.count() > 1)
         return [key for row in self.rows(several) if (key := clean_id(row[0])) is not None]
-
-    def _stopped_long_ago(self, windows: Windows) -> ColumnElement[bool]:
-        """Return whether a task stopped before the scope: its stop is none of the newer ones."""
-        instants = self._scope.instants
-        stops: list[ColumnElement[bool]] = []
-        if "cancelled_at" in instants:
-            cancelled = instants["cancelled_at"]
-            binds = cancelled.epoch_micros() >= instants["submitted_at"].epoch_micros()
-            stops.append(and_(cancelled.by(windows.scope_start), binds))
-        if self._is_hard and "deadline_at" in instants:
-            stops.append(instants["deadline_at"].by(windows.scope_start))
-        return or_(false(), *stops)
-
-    def _is_unfinished(self, at: Instant) -> ColumnElement[bool]:
-        finished = self._scope.instants.get("finished_at")
-        return true() if finished is None else or_(finished.column.is_(None), finished.after(at))
-
-    def _is_not_finished_by_deadline(self, windows: Windows) -> ColumnElement[bool]:
-        finished = self._scope.instants.get("finished_at")
-        if finished is None:
-            return true()
-        late = finished.epoch_micros() > self._scope.instants["deadline_at"].epoch_micros()
-        return or_(self._is_unfinished(windows.at), late)
-
-    def _is_ok(self, relation: Relation) -> ColumnElement[bool]:
-        if not relation.has("outcome"):
-            return true()
-        outcome = func.lower(func.trim(cast(relation["outcome"], String)))
-        return or_(relation["outcome"].is_(None), outcome.in_(("", "ok")))
-
-    def _is_uncancellable(self) -> ColumnElement[bool]:
-        flag = func.lower(func.trim(cast(self._scope["cancellable"], String)))
-        return flag.in_(sorted(FALSE_TEXTS))
-
-
-def _is_true(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return a condition in which unknown counts as false, so that its negation is exact."""
-    return case((condition, 1), else_=0) == 1
 
 
 def _clipped(stamp: Any, start: Instant, stop: Instant) -> ColumnElement[Any]:

@@ -9,6 +9,7 @@ from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.model import Lease
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.cells import clean_id
+from orphanwatch.exporter.stores.lease_rows import leases_as_of
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.sql import SqlReader
 
@@ -38,7 +39,7 @@ class SqlLeases(SqlReader):
         acquired = self.relation.instants.get("acquired_at")
         if released is None:
             return self._leases_of(self.rows(self._select()), windows)
-        wanted = or_(released.column.is_(None), released.reaches(windows.at))
+        wanted = or_(released.is_missing(), released.reaches(windows.at))
         if acquired is not None:
             # The tasks of shorter ones stopped within the horizon, and are looked at anyway.
             ended = released.reaches(windows.hold_start)
@@ -57,9 +58,7 @@ class SqlLeases(SqlReader):
             return frozenset()
         worker_id = self.relation["worker_id"]
         acquired = self.relation.instants.get("acquired_at")
-        by_now = (
-            true() if acquired is None else or_(acquired.column.is_(None), acquired.by(windows.at))
-        )
+        by_now = true() if acquired is None else or_(acquired.is_missing(), acquired.by(windows.at))
         rows = self.rows_for(
             keys, "worker_id", lambda within: select(worker_id).where(within, by_now).distinct()
         )
@@ -71,20 +70,6 @@ class SqlLeases(SqlReader):
         )
 
     def _leases_of(self, rows: Any, windows: Windows) -> list[Lease]:
-        """Return leases as of now: what comes later has not happened, what never began is none."""
-        at, states_acquisition = windows.at, self.relation.has("acquired_at")
-        leases = []
-        for lease in self.facts(rows, _NAMES, _READERS, _BLANK):
-            acquired, heartbeat, released = lease[3], lease[4], lease[5]
-            if acquired is not None:
-                if acquired > at:
-                    continue
-            elif states_acquisition and heartbeat is None:
-                continue
-            is_released_later = released is not None and released > at
-            if is_released_later or (heartbeat is not None and heartbeat > at):
-                now = at if heartbeat is not None and heartbeat > at else heartbeat
-                leases.append(Lease(*lease[:4], now, None if is_released_later else released))
-            else:
-                leases.append(lease)
-        return leases
+        leases = self.facts(rows, _NAMES, _READERS, _BLANK)
+        states_acquisition = self.relation.has("acquired_at")
+        return leases_as_of(leases, windows.at, states_acquisition=states_acquisition)

@@ -8,10 +8,8 @@ from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
-    String,
     and_,
     case,
-    cast,
     func,
     literal,
     null,
@@ -19,7 +17,7 @@ from sqlalchemy import (
     select,
 )
 
-from orphanwatch.exporter.config import LedgerStore
+from orphanwatch.exporter.config_stores import SqlLedgerStore
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Charges, Cutoff, KeySpend, LedgerWindow
 from orphanwatch.exporter.names import RejectReason, StoreName
@@ -27,7 +25,7 @@ from orphanwatch.exporter.stores.cells import clean_ids, clean_number
 from orphanwatch.exporter.stores.final_rows import FinalRow, sum_final_rows
 from orphanwatch.exporter.stores.ledger_rows import Increments, LedgerRows
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.sql import SqlReader, portions
+from orphanwatch.exporter.stores.sql import SqlReader, may_end_after, portions
 
 _CARRIED: Final = ("cutoff", "started")
 
@@ -38,9 +36,10 @@ class SqlLedger(SqlReader):
     name: ClassVar = StoreName.LEDGER
     looked_up: ClassVar = ("task_id", "charged_at")
 
-    def __init__(self, config: LedgerStore) -> None:
+    def __init__(self, config: SqlLedgerStore) -> None:
         super().__init__(config)
         self._shape = config.shape
+        self._longest = config.longest_request
 
     def window(self, windows: Windows) -> LedgerWindow:
         """Return all charges of the newest windows, summed by key."""
@@ -134,10 +133,13 @@ class SqlLedger(SqlReader):
     ) -> dict[str, Charges]:
         source = rows.accepted(by_now)
         columns = ("charged_at", "started_at", "tokens", "prompt_tokens", *_CARRIED)
-        statement = select(
-            source.c.task_id,
-            *(source.c[name] if name in source.c else null() for name in columns),
-        )
+        instants = {
+            name: stamp.moved_to(source.c[name]).cell()
+            for name, stamp in rows.relation.instants.items()
+            if name in source.c
+        }
+        cells = {**dict(source.c.items()), **instants}
+        statement = select(cells["task_id"], *(cells.get(name, null()) for name in columns))
         listed: dict[str, list[FinalRow]] = {}
         for task_id, *cells in self.rows(statement):
             row = self._final_row(rows, task_id, cells)
@@ -184,17 +186,19 @@ class SqlLedger(SqlReader):
         """
         relation = self.relation
         handed = self.dialect.rows_of(cutoffs, ("task_id", *_CARRIED))
-        named = (
+        selected = (
             select(
                 *(cell.label(name) for name, cell in relation.columns.items()),
-                cast(relation["task_id"], String).label("id_text"),
+                self.dialect.as_text(relation["task_id"]).label("id_text"),
             )
             .select_from(relation.source)
-            .where(self.is_among(relation, "task_id", [cutoff.task_id for cutoff in cutoffs]))
-            .cte("named")
-            # Materialized: so few rows are joined in no time; a planner that joins first is lost.
-            .prefix_with("MATERIALIZED")
+            .where(
+                self.is_among(relation, "task_id", [cutoff.task_id for cutoff in cutoffs]),
+                self._ends_after(self._earliest(cutoffs)),
+            )
         )
+        # So few rows are joined in no time; a planner that joins first is lost.
+        named = self.dialect.materialized(selected, "named")
         joined = named.join(handed, named.c.id_text == handed.c.task_id)
         columns = {name: named.c[name] for name in relation.columns}
         return LedgerRows(
@@ -204,14 +208,25 @@ class SqlLedger(SqlReader):
             carried={name: handed.c[name] for name in _CARRIED},
         )
 
+    def _ends_after(self, at: Instant) -> ColumnElement[bool]:
+        """Return whether a row can have been charged after an instant, by when it started."""
+        return may_end_after(self.relation, "started_at", at, self._longest)
+
+    def _earliest(self, cutoffs: Sequence[Cutoff]) -> Instant:
+        """Return an instant before which none of the tasks' charges matters."""
+        starts = (min(cutoff.at, cutoff.started_at or cutoff.at) for cutoff in cutoffs)
+        # As much again as a request lasts: a stop lies before its cutoff, and clocks differ.
+        return Instant(min(starts) - (self._longest or 0))
+
     def _increments_in(self, start: Instant, windows: Windows) -> Increments:
         """Return increments such that all of those charged in (start, at] are among them."""
         return self._all_rows.increments(self._needed_for(start, windows))
 
     def _needed_for(self, start: Instant, windows: Windows) -> ColumnElement[bool]:
         """Return whether a row is needed to know what was charged in (start, at]."""
-        task_id, charged = self.relation["task_id"], self.relation.instants["charged_at"]
-        in_window = charged.within(start, windows.at)
+        charged = self.relation.instants["charged_at"]
+        task_id = self.relation.stored.get("task_id", self.relation["task_id"])
+        in_window = and_(charged.within(start, windows.at), self._ends_after(start))
         if self._shape != "cumulative":
             return in_window
         # A running total needs the rows before the window of each task that has one in it.
@@ -223,10 +238,11 @@ class SqlLedger(SqlReader):
     def _note_unusable_in(self, windows: Windows) -> None:
         rows = self._all_rows
         is_later = case((rows.charged.after(windows.at), 1), else_=0) == 1
+        is_recent = self._ends_after(windows.baseline_start)
         in_reach = and_(rows.charged.reaches(windows.baseline_start), ~is_later)
         # Apart: joined by "or", no index would serve either, and the ledger be read whole.
-        self._note_rejected(rows.rejects(rows.charged.column.is_(None)))
-        self._note_rejected(rows.rejects(in_reach))
+        self._note_rejected(rows.rejects(and_(rows.charged.is_missing(), is_recent)))
+        self._note_rejected(rows.rejects(and_(in_reach, is_recent)))
         self._note_odd(rows, self._needed_for(windows.baseline_start, windows))
 
     def _note_unusable(self, rows: LedgerRows, by_now: ColumnElement[bool]) -> None:
@@ -255,9 +271,11 @@ def _by_key(rows: Sequence[Any]) -> tuple[dict[str | None, KeySpend], int]:
         last = Instant(round(newest))
         before = by_key.get(key)
         by_key[key] = (
-            KeySpend(float(tokens), last)
+            KeySpend(float(tokens), last, count)
             if before is None
-            else KeySpend(before.spend + tokens, max(last, before.last_charge or last))
+            else KeySpend(
+                before.spend + tokens, max(last, before.last_charge or last), before.rows + count
+            )
         )
-        spend_rows += count
+        spend_rows += int(count)
     return by_key, spend_rows

@@ -8,7 +8,8 @@ from sqlalchemy import select
 from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.model import QueueSample
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.cells import InstantColumn, clean_number
+from orphanwatch.exporter.stores.cells import clean_number
+from orphanwatch.exporter.stores.dialect import InstantColumn
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.sql import SqlReader
 
