@@ -23,6 +23,7 @@ from orphanwatch.exporter.names import (
     Condition,
     Family,
     GraceSource,
+    Join,
     KeyKind,
     StoreName,
 )
@@ -45,6 +46,8 @@ _VALUES: Final = {
     "basis": tuple(Basis),
     "store": tuple(StoreName),
     "key": tuple(KeyKind),
+    "ledger": tuple(Join),
+    "task": tuple(Join),
     "source": tuple(GraceSource),
     "condition": tuple(Condition),
     "version": "of the running program",

@@ -1,6 +1,7 @@
-"""The commands that read the stores: ``serve``, ``snapshot`` and ``check``."""
+"""The exporter's own commands: ``init``, and those that read the stores."""
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import Instant, parse_instant
 from orphanwatch.exporter.options import config_option
+from orphanwatch.exporter.presets import PRESETS, preset_of
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
 from orphanwatch.exporter.web_config import OPEN_FLAG
 
@@ -27,6 +29,14 @@ def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant
         raise click.BadParameter(
             f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
         ) from error
+
+
+def _presets(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    names = dict.fromkeys(name.strip() for text in texts for name in text.split(","))
+    for name in names:
+        if name not in PRESETS:
+            raise click.BadParameter(f"{name!r} is no preset; these are: {', '.join(PRESETS)}")
+    return tuple(names)
 
 
 @click.command(epilog="Example: orphanwatch serve --config.file orphanwatch.yml")
@@ -129,3 +139,39 @@ def check(config_file: Path) -> int:
     for finding in findings:
         click.echo(str(finding))
     return int(any(finding.is_wrong for finding in findings))
+
+
+@click.command(epilog="Example: orphanwatch init --preset nginx,litellm,vllm --out orphanwatch.yml")
+@click.option(
+    "--preset",
+    "chosen",
+    multiple=True,
+    callback=_presets,
+    help="The systems you run, joined by commas; each store is the first that can be it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file that receives it; without it, standard output.",
+)
+@click.option("--force", is_flag=True, help="Overwrite the file of --out where it exists.")
+@click.option("--list", "only_list", is_flag=True, help="List the presets and what they can be.")
+def init(chosen: tuple[str, ...], out: Path | None, *, force: bool, only_list: bool) -> None:
+    """Write a commented config to start from; without presets, for tables in a SQLite file.
+
+    The comments say what each system can't see, and what to set so that ids join.
+    """
+    from orphanwatch.exporter import init as starting  # noqa: PLC0415  (the others need none)
+    from orphanwatch.exporter.artifacts import write_files  # noqa: PLC0415  (likewise)
+
+    if only_list:
+        click.echo(starting.preset_table(), nl=False)
+        return
+    text = starting.starting_config([preset_of(name) for name in chosen])
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    if not force and os.path.lexists(out):
+        raise click.UsageError(f"{out} exists; choose another --out, or overwrite it with --force")
+    write_files({out.name: text}, out.parent)
+    click.echo(out)

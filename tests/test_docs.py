@@ -8,95 +8,20 @@ from pathlib import Path
 
 import click
 import pytest
-from pydantic import BaseModel, BeforeValidator
-from pydantic.fields import FieldInfo
+from documentation import DOCS, PAGES, ROOT, anchors, configs
 
-from orphanwatch.exporter import config
 from orphanwatch.exporter.cli import orphanwatch
 from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.instants import format_duration
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
 EXAMPLES = ROOT / "examples"
-PAGES = (*sorted(DOCS.glob("*.md")), *sorted(ROOT.glob("*.md")))
-
-SECTIONS: dict[str, type[BaseModel]] = {
-    "Top level": config.Config,
-    "`pools.NAME`": config.Pool,
-    "`stores.gateway`": config.GatewayStore,
-    "`stores.leases`": config.LeaseStore,
-    "`stores.ledger`": config.LedgerStore,
-    "`stores.queue`": config.QueueStore,
-    "`thresholds`": config.Thresholds,
-    "`links`": config.Links,
-}
 
 
-def section(page: str, title: str) -> str:
-    """Return what stands under a heading of the second level."""
-    head, found, rest = page.partition(f"## {title}\n")
-    assert found, f"{title} is no heading after {head[-40:]!r}"
-    return rest.split("\n## ")[0]
-
-
-def documented(text: str) -> dict[str, str]:
-    """Return key and default of each row of the section's table."""
-    rows = re.findall(r"^\| `([^`]+)` \| (.+?) \| .+ \|$", text, flags=re.MULTILINE)
-    assert len(rows) == len(dict(rows)), "a key stands twice"
-    return dict(rows)
-
-
-def declared(model: type[BaseModel]) -> dict[str, str]:
-    """Return key and default of each field, the way the page writes them."""
-    return {field.alias or name: shown(field) for name, field in model.model_fields.items()}
-
-
-def shown(field: FieldInfo) -> str:
-    """Return a field's default the way the page writes it."""
-    value = field.default
-    if field.is_required():
-        return "required"
-    if value is None:
-        return "none"
-    if isinstance(value, BaseModel):
-        return "see below"
-    if isinstance(value, tuple):
-        return ", ".join(f"`{item}`" for item in value)
-    if any(isinstance(rule, BeforeValidator) for rule in field.metadata):
-        value = format_duration(value)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"`{text}`".replace("|", "\\|")
-
-
-@pytest.mark.parametrize("title", SECTIONS)
-def test_each_key_stands_in_the_configuration_page_with_its_default(title: str) -> None:
-    """A key that is added, renamed or given another default changes the page too."""
-    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert documented(section(page, title)) == declared(SECTIONS[title])
-
-
-def test_the_configuration_page_has_no_other_section() -> None:
-    """Each table of the page is held against a model."""
-    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (.+)$", page, flags=re.MULTILINE) == list(SECTIONS)
-
-
-def configs(page: Path) -> list[str]:
-    """Return the whole configurations that a page shows."""
-    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return [block for block in blocks if "stores:" in block]
-
-
-@pytest.mark.parametrize("name", ["README.md", "docs/configuration.md"])
-def test_each_config_in_the_documentation_loads(name: str, tmp_path: Path) -> None:
+def test_the_config_in_the_readme_loads(tmp_path: Path) -> None:
     """What a reader copies works."""
-    shown_configs = configs(ROOT / name)
-    assert shown_configs
-    for number, text in enumerate(shown_configs):
-        file = tmp_path / f"{number}.yml"
-        file.write_text(text, encoding="utf-8")
-        assert load_config(file).stores.configured()
+    [text] = configs((ROOT / "README.md").read_text(encoding="utf-8"))
+    file = tmp_path / "orphanwatch.yml"
+    file.write_text(text, encoding="utf-8")
+    assert len(load_config(file).stores.configured()) == 4
 
 
 def test_generated_pages_are_up_to_date(tmp_path: Path) -> None:
@@ -117,7 +42,9 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             continue
         name, _, fragment = target.partition("#")
         file = page.parent / name if name else page
-        if not file.exists() or (fragment and fragment not in anchors(file)):
+        if not file.exists() or (
+            fragment and fragment not in anchors(file.read_text(encoding="utf-8"))
+        ):
             dead.append(target)
     assert dead == []
 
@@ -130,12 +57,6 @@ def test_paths_in_pages_exist(page: Path) -> None:
         page.read_text(encoding="utf-8"),
     )
     assert [path for path in named if not (ROOT / path).exists()] == []
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the fragments of a page's headings."""
-    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", head).lower().replace(" ", "-") for head in heads}
 
 
 def tree(folder: Path) -> dict[str, str]:
