@@ -1,14 +1,14 @@
 """``check``: what is wrong with config, stores, indexes, clocks and ids, and the remedy."""
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from orphanwatch.exporter.channel import Channel, Channels
+from orphanwatch.exporter.check_identity import identity_findings, joins_badly
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.findings import Finding, Level
+from orphanwatch.exporter.id_samples import stored_ids
 from orphanwatch.exporter.instants import Instant, format_instant, seconds
 from orphanwatch.exporter.names import ARM_STORES, StoreName
 from orphanwatch.exporter.reading import read_stores
@@ -17,34 +17,6 @@ from orphanwatch.exporter.stores.questions import Inspection, Windows
 
 # Beyond this, besides the configured allowance, a cutoff is off by more than a usual grace.
 _TOLERATED_SKEW_SECONDS: Final = 1.0
-
-
-class Level(StrEnum):
-    """How much a finding matters."""
-
-    OK = "ok"
-    NOTE = "note"
-    """Works, but something is unknown or slow because of it."""
-    WRONG = "wrong"
-    """Must be mended: exit code 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    level: Level
-    where: str
-    said: str
-
-    @property
-    def is_wrong(self) -> bool:
-        """Return whether it must be mended."""
-        return self.level is Level.WRONG
-
-    def __str__(self) -> str:
-        """Return the finding as one line."""
-        return f"{self.level:<5}  {self.where}: {self.said}"
 
 
 _UNSTATED: Final[dict[tuple[StoreName, str], str]] = {
@@ -68,19 +40,23 @@ _UNSTATED: Final[dict[tuple[StoreName, str], str]] = {
 
 
 def run_check(config: Config, at: Instant) -> list[Finding]:
-    """Return what was found, in the order of the stores; asks each store once."""
+    """Return what was found, in the order of the stores.
+
+    Asks each store once, and for a sample of ids again where they don't all join.
+    """
     channels, windows = Channels(config), Windows.ending(at, config)
     try:
         readings = read_stores(channels, config, at).readings
         inspections = {
             channel.name: _inspect(channel, windows) for channel in channels.all() if channel.is_up
         }
+        samples = stored_ids(config, at, channels, readings) if joins_badly(readings) else {}
     finally:
         channels.stop()
     return [
         *_config_findings(config),
         *_store_findings(config, readings, inspections),
-        *_identity_findings(config, readings),
+        *identity_findings(config, readings, samples),
     ]
 
 
@@ -126,6 +102,8 @@ def _store_findings(
         else:
             yield Finding(Level.OK, where, f"read as of {format_instant(readings.at)}")
             yield from _inspection_findings(name, where, inspections.get(name))
+            if name is StoreName.LEDGER:
+                yield from _spend_findings(where, readings)
             yield from _skew_findings(config, where, health.clock_skew_seconds)
     for row in readings.rejected:
         yield Finding(
@@ -146,6 +124,19 @@ def _inspection_findings(
             )
     for statement in inspection.advised:
         yield Finding(Level.NOTE, f"{where}.relation", f"an index is missing; {statement};")
+    for note in inspection.notes:
+        yield Finding(Level.NOTE, where, note)
+
+
+def _spend_findings(where: str, readings: Readings) -> Iterator[Finding]:
+    """Yield what a ledger can't say that does not name the task of a charge."""
+    if readings.is_unkeyed:
+        yield Finding(
+            Level.WRONG,
+            where,
+            "states no charges by task, so the token arm is blind: orphan tokens, unmatched "
+            "tokens and propagation are unknown; read a ledger that names the task of each charge",
+        )
 
 
 def _skew_findings(config: Config, where: str, skew: float | None) -> Iterator[Finding]:
@@ -158,45 +149,3 @@ def _skew_findings(config: Config, where: str, skew: float | None) -> Iterator[F
             where,
             f"its clock is {skew:+.1f} s off ours; set both by NTP, or raise clock_skew_allowance",
         )
-
-
-def _identity_findings(config: Config, readings: Readings) -> Iterator[Finding]:
-    gateway = readings.gateway
-    if gateway is None:
-        return
-    if readings.ledger is not None:
-        spent = readings.ledger.window.by_key
-        keys = {key for key in spent if key is not None}
-        if None in spent:
-            yield Finding(
-                Level.WRONG if not keys else Level.NOTE,
-                "identity",
-                f"{spent[None].spend:g} tokens of the newest window carry no id that can be "
-                "joined: empty, or kept as bytes or a fraction; write ids as text",
-            )
-        yield _join("ledger keys of the newest window", keys, gateway.tasks.keys())
-    if readings.leases is not None:
-        held = {lease.task_id for lease in readings.leases.unreleased if lease.task_id is not None}
-        yield _join("task ids of unreleased leases", held, gateway.tasks.keys())
-        pools = {lease.pool for lease in readings.leases.unreleased} | {
-            task.pool for task in gateway.tasks.values()
-        }
-        for pool in sorted(pool for pool in pools if pool is not None and pool not in config.pools):
-            yield Finding(
-                Level.NOTE, "pools", f"the stores name pool {pool!r}, which is not configured"
-            )
-
-
-def _join(what: str, ids: set[str], known: AbstractSet[str]) -> Finding:
-    matched = len(ids & known)
-    if not ids:
-        return Finding(Level.NOTE, "identity", f"there are no {what} to judge by")
-    said = f"{matched} of {len(ids)} {what} are tasks of the gateway"
-    if matched == 0:
-        example = min(ids)
-        return Finding(
-            Level.WRONG,
-            "identity",
-            f"{said} (for example {example!r}); the stores must share one task id",
-        )
-    return Finding(Level.OK if matched == len(ids) else Level.NOTE, "identity", said)

@@ -94,6 +94,8 @@ class KeySpend(NamedTuple):
     """In the spend window."""
     last_charge: Instant | None
     """In the delta window."""
+    rows: int
+    """Accepted rows in the spend window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +103,24 @@ class LedgerWindow:
     """All charges of the newest windows, by key; ``None`` is every key that is no id."""
 
     by_key: Mapping[str | None, KeySpend]
-    baseline_tokens: float
-    spend_rows: int
+    baseline_tokens: float | None
+    """None where an unkeyed ledger can't tell, or it is not whole; likewise below."""
+    spend_rows: int | None
     """Accepted rows in the spend window."""
+    is_keyed: bool = True
+    """False where the ledger does not say whom it charged: then nothing is known by key."""
+    unkeyed_tokens: float | None = None
+    """What such a ledger says was spent in the spend window."""
+    is_whole: bool = True
+    """False where the ledger is not watched for long enough to know all of the spend window."""
 
     @property
-    def spend_tokens(self) -> float:
-        """All charges in the spend window."""
+    def spend_tokens(self) -> float | None:
+        """All charges in the spend window; None is unknown."""
+        if not self.is_keyed:
+            return self.unkeyed_tokens
+        if not self.is_whole:
+            return None
         return sum(spend.spend for spend in self.by_key.values())
 
 

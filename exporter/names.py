@@ -53,6 +53,15 @@ class KeyKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Join(StrEnum):
+    """Whether something has its counterpart in another store, by task id."""
+
+    WITH = "with"
+    WITHOUT = "without"
+    NO_ID = "no_id"
+    """It carries no id that could be looked up."""
+
+
 class GraceSource(StrEnum):
     """Where the grace in force comes from."""
 
@@ -92,6 +101,7 @@ class RejectReason(StrEnum):
     INVALID_TOKENS = "invalid_tokens"
     INVALID_NUMBER = "invalid_number"
     INVALID_INSTANT = "invalid_instant"
+    INVALID_RECORD = "invalid_record"
     MISSING_INSTANT = "missing_instant"
     DUPLICATE_TASK_ID = "duplicate_task_id"
     DUPLICATE_ENTRY_ID = "duplicate_entry_id"
@@ -106,6 +116,8 @@ BASIS: Final = "basis"
 STORE: Final = "store"
 REASON: Final = "reason"
 KEY: Final = "key"
+LEDGER: Final = "ledger"
+TASK: Final = "task"
 SOURCE: Final = "source"
 CONDITION: Final = "condition"
 VERSION: Final = "version"
@@ -175,6 +187,12 @@ LEASES: Final = _gauge(
 LEASES_CONFIRMED: Final = _gauge(
     "orphan_leases_confirmed", "Orphan leases with a heartbeat after the cutoff.", POOL
 )
+SECOND_DECODER_LEASES: Final = _gauge(
+    "orphan_second_decoder_leases",
+    "Orphan leases of tasks of which another lease ended after the stop: one worker heard the "
+    "cancel, this one did not.",
+    POOL,
+)
 LEASE_OLDEST_SECONDS: Final = _gauge(
     "orphan_lease_oldest_seconds", "Longest time past the cutoff among orphan leases.", POOL
 )
@@ -220,6 +238,24 @@ RETRIES_WITHOUT_RETRY_ID: Final = _gauge(
 )
 UNMATCHED_TOKENS: Final = _gauge(
     "orphan_unmatched_tokens", "Tokens charged in the spend window to a key that is no task.", KEY
+)
+JOIN_ABANDONED_TASKS: Final = _gauge(
+    "orphan_join_abandoned_tasks",
+    "Abandoned tasks whose stop lies in the horizon, by whether the ledger has a usable row of "
+    "theirs; one that never decoded, or whose row is yet to land, rightly has none.",
+    LEDGER,
+)
+JOIN_LEDGER_ROWS: Final = _gauge(
+    "orphan_join_ledger_rows",
+    "Usable ledger rows of the spend window, by whether their key is a known task; without is "
+    "unknown where a request has no gateway row while it runs.",
+    TASK,
+)
+JOIN_LEASES: Final = _gauge(
+    "orphan_join_leases",
+    "Unreleased leases, by whether their task id is a known task; without is unknown where a "
+    "request has no gateway row while it runs.",
+    TASK,
 )
 UNCANCELLABLE_ON_OVERFLOW: Final = _gauge(
     "orphan_uncancellable_on_overflow", "Attached tasks in an overflow pool, not cancellable."
@@ -301,8 +337,13 @@ STORE_REASONS: Final[dict[StoreName, tuple[RejectReason, ...]]] = {
         RejectReason.DUPLICATE_TASK_ID,
         RejectReason.INVALID_INSTANT,
         RejectReason.INVALID_NUMBER,
+        RejectReason.INVALID_RECORD,
     ),
-    StoreName.LEASES: (RejectReason.INVALID_INSTANT,),
+    StoreName.LEASES: (
+        RejectReason.INVALID_INSTANT,
+        RejectReason.INVALID_NUMBER,
+        RejectReason.INVALID_RECORD,
+    ),
     StoreName.LEDGER: (
         RejectReason.ADJUSTMENT,
         RejectReason.REGRESSION,
@@ -310,9 +351,15 @@ STORE_REASONS: Final[dict[StoreName, tuple[RejectReason, ...]]] = {
         RejectReason.UNKNOWN_START,
         RejectReason.INVALID_TOKENS,
         RejectReason.INVALID_INSTANT,
+        RejectReason.INVALID_NUMBER,
+        RejectReason.INVALID_RECORD,
         RejectReason.MISSING_INSTANT,
         RejectReason.DUPLICATE_ENTRY_ID,
     ),
-    StoreName.QUEUE: (RejectReason.INVALID_INSTANT, RejectReason.INVALID_NUMBER),
+    StoreName.QUEUE: (
+        RejectReason.INVALID_INSTANT,
+        RejectReason.INVALID_NUMBER,
+        RejectReason.INVALID_RECORD,
+    ),
 }
 """Which reasons a store can give: its zero-initialised label sets."""

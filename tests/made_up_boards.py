@@ -28,6 +28,8 @@ LABELS = {
     "store": "ledger",
     "reason": "adjustment",
     "key": "worker",
+    "ledger": "without",
+    "task": "without",
     "source": "proposal",
     "condition": "orphan_tokens",
     "version": VERSION,

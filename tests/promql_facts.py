@@ -19,6 +19,8 @@ LABEL_VALUES: dict[str, tuple[str, ...]] = {
     names.STORE: tuple(StoreName),
     names.REASON: ("invalid_instant",),
     names.KEY: tuple(names.KeyKind),
+    names.LEDGER: tuple(names.Join),
+    names.TASK: tuple(names.Join),
     names.SOURCE: ("proposal",),
     names.CONDITION: tuple(names.Condition),
     names.VERSION: ("1",),

@@ -34,6 +34,7 @@ class SecondOpinion(LedgerNumbers):
             self.emit_propagation()
         self.emit_queue()
         self.emit_ledger()
+        self.emit_joins()
         self.emit_split()
         self.emit_fail_closed()
         others = [task for task in self.all_tasks if task not in self.tasks]

@@ -117,6 +117,18 @@ class LeaseNumbers(Look):
             ],
         )
         self.emit_count_by_pool(
+            names.SECOND_DECODER_LEASES,
+            [
+                task["label"]
+                for task, _ in orphan
+                if any(
+                    other["released_at"] is not None
+                    and task["stop"] < other["released_at"] <= self.at
+                    for other in self.leases_of(task["task_id"])
+                )
+            ],
+        )
+        self.emit_count_by_pool(
             names.LEAKED_LEASES,
             [t["label"] for t, _ in pairs if t["finished_at"] is not None and t["stop"] is None],
         )

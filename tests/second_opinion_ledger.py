@@ -1,6 +1,7 @@
 """The second opinion's numbers of ledger and queue."""
 
 import math
+from typing import Any
 
 import second_opinion_facts as facts
 from second_opinion_facts import Row
@@ -93,6 +94,43 @@ class LedgerNumbers(LeaseNumbers):
             self.emit(names.UNMATCHED_TOKENS, sums[KeyKind.WORKER], key=str(KeyKind.WORKER))
             if self.live_rows:
                 self.emit(names.UNMATCHED_TOKENS, sums[KeyKind.UNKNOWN], key=str(KeyKind.UNKNOWN))
+
+    def emit_joins(self) -> None:
+        """Emit what finds its counterpart in another store, row by row."""
+        ids = {task["task_id"] for task in self.all_tasks if task["task_id"] is not None}
+        if self.sees_ledger:
+            if self.sees_tasks:
+                self.emit_abandoned_joins()
+            rows = [row["key"] for row in self.charges if self.in_spend_window(row["charged_at"])]
+            self.emit_joined(names.JOIN_LEDGER_ROWS, rows, ids)
+        if self.sees_leases:
+            held = [lease["task_id"] for lease in self.leases if lease["released_at"] is None]
+            self.emit_joined(names.JOIN_LEASES, held, ids)
+
+    def emit_joined(self, name: object, found: list[Any], ids: set[str]) -> None:
+        """Emit how many of the ids are a task's, how many are not, and how many are none."""
+        self.emit(name, len([one for one in found if one is None]), task="no_id")
+        if not self.sees_tasks:
+            return
+        self.emit(name, len([one for one in found if one in ids]), task="with")
+        if self.live_rows:
+            strangers = [one for one in found if one is not None and one not in ids]
+            self.emit(name, len(strangers), task="without")
+
+    def emit_abandoned_joins(self) -> None:
+        """Emit how many of the abandoned tasks of the horizon were charged at all."""
+        counts = {"with": 0, "without": 0, "no_id": 0}
+        for task in self.tasks:
+            if not task["abandoned"] or not self.at - self.horizon < task["stop"] <= self.at:
+                continue
+            if task["task_id"] is None:
+                counts["no_id"] += 1
+            elif self.charges_of(task["task_id"]):
+                counts["with"] += 1
+            else:
+                counts["without"] += 1
+        for joined, count in counts.items():
+            self.emit(names.JOIN_ABANDONED_TASKS, count, ledger=joined)
 
     def emit_rising(self, spend: float, base: float, rows: int) -> None:
         """Emit whether spend climbs with nobody to explain it."""

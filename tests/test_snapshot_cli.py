@@ -62,6 +62,7 @@ def test_the_metrics_page(tmp_path: Path) -> None:
         # The exporter's own labels only: no id can be among them.
         assert {key for one in family.samples for key in one.labels} <= {
             "pool", "cause", "basis", "store", "reason", "key", "source", "condition", "version",
+            "ledger", "task",
             "le",
         }  # fmt: skip
 

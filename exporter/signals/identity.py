@@ -9,6 +9,7 @@ from orphanwatch.exporter.names import KeyKind, Role
 from orphanwatch.exporter.reading_gateway import is_recent
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.signals.attached import is_attached
+from orphanwatch.exporter.signals.joins import join_gauges
 from orphanwatch.exporter.signals.leases import HeldLease
 from orphanwatch.exporter.signals.samples import Gauges, by_pool, counted, plain
 from orphanwatch.exporter.stores.questions import Windows
@@ -18,7 +19,7 @@ def identity_gauges(
     readings: Readings, config: Config, held: Sequence[HeldLease], windows: Windows
 ) -> Gauges:
     """Return the families that say whether work and its ids can be trusted."""
-    gauges: Gauges = {}
+    gauges = join_gauges(readings, config, windows)
     gateway = readings.gateway
     unmatched = unmatched_tokens(readings, config)
     if unmatched:

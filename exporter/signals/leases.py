@@ -78,6 +78,14 @@ class OrphanLease:
         heartbeat = self.held.lease.heartbeat_at
         return heartbeat is not None and heartbeat > self.watch.cutoff
 
+    @property
+    def is_second_decoder(self) -> bool:
+        """Return whether another worker let go of the same task after its stop."""
+        return any(
+            lease.released_at is not None and lease.released_at > self.watch.stop.at
+            for lease in self.watch.leases
+        )
+
 
 def orphan_leases(readings: Readings, held: Iterable[HeldLease]) -> list[OrphanLease]:
     """Return the orphan leases; none where the gateway or the leases can't be read."""
@@ -194,9 +202,11 @@ def _orphan_gauges(config: Config, orphans: Sequence[OrphanLease]) -> Gauges:
         key = (orphan.held.pool, str(orphan.watch.cause))
         alive[key] = alive.get(key, 0.0) + 1
     confirmed = counted(orphan.held.pool for orphan in orphans if orphan.is_confirmed)
+    doubled = counted(o.held.pool for o in orphans if o.is_second_decoder)
     oldest = most((orphan.held.pool, seconds(orphan.past_cutoff)) for orphan in orphans)
     return {
         names.LEASES: by_pool_and(config, Cause, alive),
         names.LEASES_CONFIRMED: by_pool(config, confirmed),
+        names.SECOND_DECODER_LEASES: by_pool(config, doubled),
         names.LEASE_OLDEST_SECONDS: by_pool(config, oldest),
     }
