@@ -7,6 +7,8 @@
     ├── StoreError           a store that can't be read now
     │   └── StoreBusyError      its previous query has not come back yet
     ├── StateError           the state file
+    ├── PrometheusError      a Prometheus server that can't be asked
+    ├── DrillError           a drill that can't be run or cleaned up after, or its report
     └── RenderError          an artifact that would be empty or wrong
 
 Messages name the file, key, store or row, and the remedy; never a connection string.
@@ -51,3 +53,11 @@ class StateError(OrphanwatchError):
 
 class RenderError(OrphanwatchError):
     """An artifact would be empty, undefined or wrong, so it is not written."""
+
+
+class DrillError(OrphanwatchError):
+    """A drill can't be run or cleaned up after, or its report can't be read or written."""
+
+
+class PrometheusError(OrphanwatchError):
+    """A Prometheus server can't be asked, or has nothing of the exporter."""

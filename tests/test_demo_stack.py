@@ -13,7 +13,7 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.channel import Channels
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.demo.settings import DATABASE, write_config
-from orphanwatch.exporter.demo.stack import OVERFLOW, PAID, STEP, Stack
+from orphanwatch.exporter.demo.stack import OVERFLOW, PAID, STEP, demo_stack
 from orphanwatch.exporter.demo.story import CALM, LOST, MENDED, Story
 from orphanwatch.exporter.demo.tables import METADATA, open_database
 from orphanwatch.exporter.evaluation import evaluate
@@ -31,7 +31,7 @@ GRACE = 1.0
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """Return a connection to a stack that has played one whole round."""
     engine = open_database(tmp_path_factory.mktemp("played") / "stack.db")
-    Story(Stack(engine, START), START).advance(Instant(START + ROUND))
+    Story(demo_stack(engine, START), START).advance(Instant(START + ROUND))
     with engine.connect() as connection:
         yield connection
     engine.dispose()
@@ -170,8 +170,8 @@ def test_one_leap_writes_the_same_rows_as_small_moves(tmp_path: Path) -> None:
     """A late call leaves no gap, and two runs are alike."""
     end = CALM + micros(10)
     with new_engine(tmp_path / "leap.db") as leap, new_engine(tmp_path / "small.db") as small:
-        Story(Stack(leap, START), START).advance(Instant(START + end))
-        story = Story(Stack(small, START), START)
+        Story(demo_stack(leap, START), START).advance(Instant(START + end))
+        story = Story(demo_stack(small, START), START)
         for passed in range(0, end + 1, micros(0.5)):
             story.advance(Instant(START + passed))
         assert contents(leap) == contents(small)
@@ -180,7 +180,7 @@ def test_one_leap_writes_the_same_rows_as_small_moves(tmp_path: Path) -> None:
 def test_old_rows_are_forgotten(tmp_path: Path) -> None:
     """A demo that runs for long keeps what is asked for, and every task that still has work."""
     with new_engine(tmp_path / "stack.db") as engine:
-        Stack(engine, START, keep=micros(60)).advance(Instant(START + micros(185)))
+        demo_stack(engine, START, keep=micros(60)).advance(Instant(START + micros(185)))
         with engine.connect() as connection:
             oldest = ask(connection, "SELECT min(charged_at) FROM ledger")
             assert 120 <= oldest - seconds(START) < 121, "tidied last at 180 s"
@@ -191,7 +191,7 @@ def test_old_rows_are_forgotten(tmp_path: Path) -> None:
 def test_turns_come_when_they_are_due(tmp_path: Path) -> None:
     """The story breaks after the calm, mends, and breaks again."""
     with new_engine(tmp_path / "stack.db") as engine:
-        turns = Story(Stack(engine, START), START).advance(Instant(START + ROUND))
+        turns = Story(demo_stack(engine, START), START).advance(Instant(START + ROUND))
     assert [turn.at - START for turn in turns] == [CALM, CALM + LOST, ROUND]
 
 
@@ -203,7 +203,7 @@ def evaluations(tmp_path_factory: pytest.TempPathFactory) -> list[Evaluation]:
     channels = Channels(config)
     taken = []
     with new_engine(folder / DATABASE) as engine:
-        story = Story(Stack(engine, START), START)
+        story = Story(demo_stack(engine, START), START)
         for passed in range(micros(2), ROUND, micros(2)):
             now = Instant(START + passed)
             story.advance(now)

@@ -14,7 +14,7 @@ from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.demo.player import Player
 from orphanwatch.exporter.demo.prometheus import Prometheus, free_port
 from orphanwatch.exporter.demo.settings import CONFIG, DATABASE, write_config
-from orphanwatch.exporter.demo.stack import STEP, Stack
+from orphanwatch.exporter.demo.stack import STEP, demo_stack
 from orphanwatch.exporter.demo.story import LOST, MENDED, Story, Turn
 from orphanwatch.exporter.demo.tables import open_database
 from orphanwatch.exporter.errors import OrphanwatchError
@@ -99,7 +99,7 @@ def show(options: Options, around: Surroundings) -> None:
         start = around.clock()
         turns: SimpleQueue[Turn] = SimpleQueue()
         player = Player(
-            Story(Stack(engine, start), start),
+            Story(demo_stack(engine, start), start),
             clock=around.clock,
             pause_seconds=seconds(STEP) / options.speed,
             tell=turns.put,

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from orphanwatch.exporter.demo.stack import OVERFLOW, Stack
+from orphanwatch.exporter.demo.stack import OVERFLOW
 from orphanwatch.exporter.instants import Instant, Micros, micros
+from orphanwatch.exporter.stack.stack import Stack
 
 CALM: Final = micros(25)
 """How long all is well at first."""

@@ -9,20 +9,7 @@ from enum import StrEnum
 from itertools import count
 
 from orphanwatch.exporter.instants import Instant, Micros
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One attempt at what a client wants. ``leaves_at`` is None for a client that stays."""
-
-    task_id: str
-    retry_id: str
-    attempt: int
-    pool: str
-    submitted_at: Instant
-    deadline_at: Instant
-    leaves_at: Instant | None
-    tokens: int
+from orphanwatch.exporter.stack.requests import Request
 
 
 class Habit(StrEnum):

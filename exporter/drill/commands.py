@@ -1,0 +1,247 @@
+"""The ``drill`` commands: ``run`` and ``clean``."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.demo.tables import open_database
+from orphanwatch.exporter.drill.faults import HOP_WORDS, Fault, Mode
+from orphanwatch.exporter.drill.knobs import Knobs, load_knobs
+from orphanwatch.exporter.drill.pace import real_pace
+from orphanwatch.exporter.drill.report import DrillReport
+from orphanwatch.exporter.drill.report_command import report_command
+from orphanwatch.exporter.drill.session import Plan, clean, expected_mode, run_drill
+from orphanwatch.exporter.instants import Micros
+from orphanwatch.exporter.logs import configure_logging
+
+_SLOWEST: Final = 0.1
+_FASTEST: Final = 100
+
+_OWN_CONFIG: Final = """\
+pools:
+  paid:     {role: paid, lease_cap: 2}
+  overflow: {role: overflow}
+stores:
+  gateway: {type: sql, url: "sqlite:///drill.db", relation: tasks}
+  leases:  {type: sql, url: "sqlite:///drill.db", relation: leases}
+  ledger:  {type: sql, url: "sqlite:///drill.db", relation: ledger, shape: increments}
+  queue:   {type: sql, url: "sqlite:///drill.db", relation: queue}
+"""
+
+_ROLLBACK: Final = (
+    "stop overflow admission",
+    "cancel leases older than one grace",
+    "freeze the ledger for the drill's task ids",
+    "drain in-flight decoders",
+    "reopen only after orphan_token_delta stays at zero",
+)
+"""The order in which a team rolls back; the drill's own stack has just done the same."""
+
+_config_option: Final = click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The stores to drill; without it a SQLite file of the drill's own.",
+)
+
+
+@click.group()
+def drill() -> None:
+    """Rehearse the miss: play a small stack against the stores, with one hop broken."""
+
+
+@drill.command(
+    epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20 --report drill.json"
+)
+@_config_option
+@click.option(
+    "--mode",
+    type=click.Choice(list(Mode)),
+    help="Whether cancels are to arrive; by default what the fault lets expect.",
+)
+@click.option(
+    "--fault",
+    "faults",
+    type=click.Choice(list(Fault)),
+    multiple=True,
+    help="The hop to break: one at a time.",
+)
+@click.option("--all", "everything", is_flag=True, help="The shed baseline, then each fault.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(_SLOWEST, _FASTEST),
+    default=1.0,
+    show_default=True,
+    help="How fast the drill's clock moves.",
+)
+@click.option("--tasks", type=click.IntRange(min=4, max=1000), help="How many tasks; by default 8.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Varies delays and order.")
+@click.option(
+    "--drill.file",
+    "drill_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Other knobs, in YAML.",
+)
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what was found as JSON.",
+)
+@click.pass_context
+def run(
+    ctx: click.Context,
+    config_file: Path | None,
+    *,
+    mode: Mode | None,
+    faults: tuple[Fault, ...],
+    everything: bool,
+    speed: float,
+    tasks: int | None,
+    seed: int,
+    drill_file: Path | None,
+    report_file: Path | None,
+) -> None:
+    """Play a drill, compare what the exporter saw with what was, and say whether to promote.
+
+    Exit code 0 only where it promotes: orphan_token_delta was known and stayed zero, and
+    nothing makes that zero doubtful.
+    """
+    configure_logging("error", "logfmt")  # the drill says itself what happened
+    knobs = load_knobs(drill_file) if drill_file is not None else Knobs()
+    if tasks is not None:
+        knobs = Knobs.model_validate({**knobs.as_written(), "tasks": tasks})
+    plans = _plans(knobs, mode, faults, seed, everything=everything)
+    reports = []
+    with _config_or_own(config_file) as (config, folder):
+        for plan in plans:
+            with _progress(plan) as progress:
+                report = run_drill(
+                    plan, config, folder, lambda knobs: real_pace(knobs, speed, progress)
+                )
+            reports.append(report)
+            click.echo("\n".join(_lines(report)))
+    _write(report_file, reports, as_list=everything)
+    if everything:
+        click.echo("\n" + "\n".join(_promotion_table(reports)))
+    click.echo("\nRollback, in this order:")
+    for number, step in enumerate(_ROLLBACK, 1):
+        click.echo(f"  {number}. {step}")
+    click.echo("All rows of the drill were taken away; no lease of it is open.")
+    ctx.exit(0 if all(report.promoted for report in reports) else 1)
+
+
+drill.add_command(report_command)
+
+
+@drill.command("clean", epilog="Example: orphanwatch drill clean --config.file orphanwatch.yml")
+@click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The configuration.",
+)
+def clean_up(config_file: Path) -> None:
+    """Delete every row that a drill left in the stores, and nobody else's."""
+    gone = clean(load_config(config_file), config_file.absolute().parent)
+    click.echo(f"{gone} rows of drills were taken away; no lease of one is open.")
+
+
+def _plans(
+    knobs: Knobs,
+    mode: Mode | None,
+    faults: Sequence[Fault],
+    seed: int,
+    *,
+    everything: bool,
+) -> list[Plan]:
+    if len(faults) > 1:
+        raise click.UsageError(
+            "two faults at once hide the hop: run them one after the other, or --all"
+        )
+    if everything:
+        if faults or mode is not None:
+            raise click.UsageError("--all runs every fault: leave --fault and --mode out")
+        chosen: list[Fault | None] = [None, *Fault]
+    else:
+        chosen = [faults[0] if faults else None]
+    return [
+        Plan(knobs=knobs, mode=mode or expected_mode(fault), fault=fault, seed=seed)
+        for fault in chosen
+    ]
+
+
+@contextmanager
+def _config_or_own(config_file: Path | None) -> Iterator[tuple[Config, Path]]:
+    if config_file is not None:
+        yield load_config(config_file), config_file.absolute().parent
+        return
+    with tempfile.TemporaryDirectory(prefix="orphanwatch-drill-") as name:
+        folder = Path(name)
+        own = folder / "orphanwatch.yml"
+        own.write_text(_OWN_CONFIG, encoding="utf-8")
+        open_database(folder / "drill.db").dispose()
+        yield load_config(own), folder
+
+
+@contextmanager
+def _progress(plan: Plan) -> Iterator[Callable[[Micros], None]]:
+    """Show a bar while a drill runs, on a terminal only."""
+    label = f"{plan.fault or plan.mode}"
+    with click.progressbar(
+        length=plan.knobs.length, label=f"{label:<16}", file=sys.stderr, hidden=not _is_terminal()
+    ) as bar:
+        yield lambda offset: bar.update(offset - bar.pos)
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def _lines(report: DrillReport) -> Iterator[str]:
+    telemetry = report.telemetry
+    yield (
+        f"{report.fault or f'{report.mode} baseline'}: {report.verdict}; "
+        f"{'promoted' if report.promoted else 'not promoted'}"
+    )
+    yield (
+        f"  orphan_token_delta {_shown(telemetry.orphan_token_delta)}, "
+        f"lease_age_ms {_shown(telemetry.lease_age_ms)}, "
+        f"deadline_slack_ms {_shown(telemetry.deadline_slack_ms)}, "
+        f"duplicate_in_flight {_shown(telemetry.duplicate_in_flight)}"
+    )
+    if report.hop is not None:
+        yield f"  hop {report.hop}: {HOP_WORDS[report.hop]}"
+    for said in report.truth.disagreements:
+        yield f"  the exporter and the drill disagree: {said}"
+
+
+def _promotion_table(reports: Sequence[DrillReport]) -> Iterator[str]:
+    yield f"{'drill':<18}{'verdict':<30}{'token delta':>12}  {'hop':<16}promoted"
+    for report in reports:
+        yield (
+            f"{report.fault or 'shed baseline':<18}{report.verdict:<30}"
+            f"{_shown(report.telemetry.orphan_token_delta):>12}  "
+            f"{report.hop or '-':<16}{'yes' if report.promoted else 'no'}"
+        )
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:g}"
+
+
+def _write(file: Path | None, reports: Sequence[DrillReport], *, as_list: bool) -> None:
+    if file is None:
+        return
+    documents = [report.model_dump(mode="json") for report in reports]
+    text = json.dumps(documents if as_list else documents[0], indent=2)
+    file.write_text(text + "\n", encoding="utf-8")
