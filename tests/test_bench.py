@@ -11,6 +11,8 @@ JUDGED = (
     "refresh / by hand",
     "refresh, ten times the ledger / once",
     "serve, peak memory",
+    "PostgreSQL, ten times the ledger / once",
+    "refresh on Redis / bare reads",
     "scrape while refreshing, p99",
 )
 

@@ -12,10 +12,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isclose
 from pathlib import Path
 from typing import Final
 
-from refreshes import Comparison, compare, config_on, plans_of
+sys.path.append(str(Path(__file__).parent.parent))  # the tests' own servers
+
+from postgresql_at_scale import refresh_on_postgresql
+from redis_at_scale import (
+    FULL_LEASES,
+    RATIO_TO_BARE,
+    SMALL_LEASES,
+    RedisComparison,
+    compare_on_redis,
+)
+from refreshes import Comparison, Timing, compare, config_on, numbers_of, plans_of
 from serving import Served, measure_serve
 from stack_at_scale import Size, build_stack
 
@@ -54,12 +65,29 @@ def main() -> int:
         _say("refreshing")
         first = compare(file, AT, rounds)
         plans = list(plans_of(file, first.statements))
+        _say("copying to PostgreSQL and refreshing")
+        once = refresh_on_postgresql(folder, file, AT, rounds)
         file.unlink()
         served = _serve(folder, size, built_in, small=options.small)
-        second = _compare_with_history(folder, size, rounds)
-    _print_table([*_refresh_rows(size, first, second), *_serve_rows(served)])
+        second, tenfold = _compare_with_history(folder, size, rounds)
+        _say("refreshing on leases in Redis")
+        listed = compare_on_redis(folder, SMALL_LEASES if options.small else FULL_LEASES, rounds)
+    _print_table(
+        [
+            *_refresh_rows(size, first, second),
+            *_postgresql_rows(size, once, tenfold),
+            *_redis_rows(listed),
+            *_serve_rows(served),
+        ]
+    )
     _print_plans(plans, whole=options.plans)
-    disagreements = (*first.disagreements, *second.disagreements)
+    disagreements = (
+        *first.disagreements,
+        *second.disagreements,
+        *_differences(first, once),
+        *_differences(second, tenfold),
+        *listed.disagreements,
+    )
     print()
     for line in disagreements or ("The hand-written SQL gives the same numbers as the product.",):
         print(line)
@@ -77,13 +105,47 @@ def _say(doing: str) -> None:
     print(f"bench: {doing} ...", file=sys.stderr, flush=True)
 
 
-def _compare_with_history(folder: Path, size: Size, rounds: int) -> Comparison:
+def _compare_with_history(
+    folder: Path, size: Size, rounds: int
+) -> tuple[Comparison, Timing[dict[str, float]]]:
     larger = replace(size, history_rows=9 * size.ledger_rows)
     _say(f"building {10 * size.ledger_rows:,} ledger rows")
     file = folder / "larger.db"
     build_stack(file, larger, AT, config_on(file))
     _say("refreshing")
-    return compare(file, AT, rounds)
+    comparison = compare(file, AT, rounds)
+    _say("copying to PostgreSQL and refreshing")
+    return comparison, refresh_on_postgresql(folder, file, AT, rounds)
+
+
+def _differences(comparison: Comparison, copy: Timing[dict[str, float]]) -> Iterator[str]:
+    """Yield where a refresh on PostgreSQL says something else than the one on SQLite."""
+    readings, evaluation = comparison.refresh.answer
+    for name, value in numbers_of(readings, evaluation, config_on(Path("stack.db"))).items():
+        own = copy.answer.get(name)
+        if own is None or not isclose(own, value, rel_tol=1e-6):
+            yield f"{name}: {own} on PostgreSQL, {value} on SQLite"
+
+
+def _postgresql_rows(
+    size: Size, once: Timing[dict[str, float]], tenfold: Timing[dict[str, float]]
+) -> Iterator[Row]:
+    yield Row(f"refresh on PostgreSQL, {size.ledger_rows:,} ledger rows", f"{once.seconds:.3f} s")
+    yield Row(
+        f"refresh on PostgreSQL, {10 * size.ledger_rows:,} ledger rows",
+        f"{tenfold.seconds:.3f} s",
+    )
+    yield _judged(
+        "PostgreSQL, ten times the ledger / once", tenfold.seconds / once.seconds,
+        RATIO_TO_SMALLER, "x",
+    )  # fmt: skip
+
+
+def _redis_rows(listed: RedisComparison) -> Iterator[Row]:
+    yield Row(f"refresh, {listed.leases:,} live leases in Redis", f"{listed.refresh.seconds:.3f} s")
+    yield Row("their bare pipelined reads", f"{listed.by_hand.seconds:.3f} s")
+    ratio = listed.refresh.seconds / listed.by_hand.seconds
+    yield _judged("refresh on Redis / bare reads", ratio, RATIO_TO_BARE, "x")
 
 
 def _serve(folder: Path, size: Size, built_in: float, *, small: bool) -> Served:

@@ -94,22 +94,39 @@ def compare(file: Path, at: float, rounds: int) -> Comparison:
         with _recorded() as statements:
             readings, evaluation = refresh()
         numbers = ask_by_hand(file, at).numbers(at)
-        refreshes, asked = _in_turns(refresh, lambda: ask_by_hand(file, at), rounds)
+        refreshes, asked = in_turns(refresh, lambda: ask_by_hand(file, at), rounds)
     finally:
         channels.stop()
     return Comparison(
         refresh=refreshes,
         by_hand=asked,
         disagreements=tuple(
-            _disagreements(_numbers_of(readings, evaluation, config), numbers, evaluation)
+            _disagreements(numbers_of(readings, evaluation, config), numbers, evaluation)
         ),
         statements=tuple(statements),
     )
 
 
-def _in_turns(
+def time_refreshes(config: Config, at: float, rounds: int) -> Timing[dict[str, float]]:
+    """Return the median of several refreshes, after one to warm up, and what they say."""
+    instant, channels = instant_of_epoch(at), Channels(config)
+
+    def refresh() -> dict[str, float]:
+        readings = read_stores(channels, config, instant).readings
+        return numbers_of(readings, evaluate(readings, config), config)
+
+    try:
+        refresh()
+        timing, _ = in_turns(refresh, lambda: None, rounds)
+    finally:
+        channels.stop()
+    return timing
+
+
+def in_turns(
     first: Callable[[], Any], second: Callable[[], Any], rounds: int
 ) -> tuple[Timing[Any], Timing[Any]]:
+    """Return the timings of two things done in turns, so that both meet the same machine."""
     runs: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])
     answers = [None, None]
     for _ in range(rounds):
@@ -130,7 +147,7 @@ def _in_turns(
     return first_timing, second_timing
 
 
-def _numbers_of(readings: Readings, evaluation: Evaluation, config: Config) -> dict[str, float]:
+def numbers_of(readings: Readings, evaluation: Evaluation, config: Config) -> dict[str, float]:
     """Return the product's numbers under the names that ``Answers.numbers`` gives them."""
 
     def total(family: Family, *labels: str) -> float:
@@ -147,8 +164,8 @@ def _numbers_of(readings: Readings, evaluation: Evaluation, config: Config) -> d
         "live leases": total(names.LIVE_LEASES),
         "orphan leases": total(names.LEASES),
         "leases of the stopped": sum(len(watch.leases) for watch in readings.watched),
-        "spend tokens": readings.ledger.window.spend_tokens,
-        "baseline tokens": readings.ledger.window.baseline_tokens,
+        "spend tokens": readings.ledger.window.spend_tokens or 0.0,
+        "baseline tokens": readings.ledger.window.baseline_tokens or 0.0,
         "tokens charged to workers": total(names.UNMATCHED_TOKENS, str(KeyKind.WORKER)),
         "attached tasks": attached.now if attached else 0,
         "attached, spend window": attached.spend_mean if attached else 0,

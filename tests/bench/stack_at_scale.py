@@ -148,7 +148,7 @@ def build_stack(file: Path, size: Size, at: float, config: Config) -> None:
     """Write a stack whose hour ends at ``at`` into a new file, indexed as ``check`` advises."""
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.executescript(f"PRAGMA page_size = 4096; {_TABLES}")
-    advised = list(_advised_indexes(config))
+    advised = list(advised_indexes(config))
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -200000"
@@ -160,7 +160,7 @@ def build_stack(file: Path, size: Size, at: float, config: Config) -> None:
             connection.execute(statement)
 
 
-def _advised_indexes(config: Config) -> Iterator[str]:
+def advised_indexes(config: Config) -> Iterator[str]:
     """Yield the statements that ``orphanwatch check`` prints for the tables as they are."""
     channels, windows = Channels(config), Windows.ending(wall_clock(), config)
     try:
