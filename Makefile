@@ -9,6 +9,8 @@ ARGS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
+# One process for each core; what a file's tests share is set up once.
+SIDE_BY_SIDE := -n auto --dist loadfile
 PARTS := exporter alerts dashboards runbooks tests docs
 DECLARED := setup.cfg pyproject.toml
 
@@ -27,7 +29,7 @@ run: .venv/.ready-run ## run the live demo: a small stack and the exporter on it
 	@$(BIN)/orphanwatch demo $(ARGS)
 
 test: lint types servers ## run every check and every test; installs the servers they need
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(SIDE_BY_SIDE) $(ARGS)
 
 lint: .venv/.ready-test ## check style and format
 	$(BIN)/ruff check .
@@ -37,7 +39,7 @@ types: .venv/.ready-test ## check types
 	$(BIN)/mypy $(PARTS)
 
 unit: .venv/.ready-test ## run the tests that need no server
-	$(BIN)/pytest -m "not servers" $(ARGS)
+	$(BIN)/pytest -m "not servers" $(SIDE_BY_SIDE) $(ARGS)
 
 servers: ## make sure that the servers which tests start are installed
 	@.ci/servers

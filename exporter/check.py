@@ -29,7 +29,7 @@ _UNSTATED: Final[dict[tuple[StoreName, str], str]] = {
     (StoreName.GATEWAY, "pool"): "a task's pool is its first lease's",
     (StoreName.LEASES, "heartbeat_at"): "a lease lives until its release, crashed workers too",
     (StoreName.LEASES, "released_at"): "a lease ends by its heartbeat, or when it vanishes",
-    (StoreName.LEASES, "acquired_at"): "propagation and started_after_stop are unknown",
+    (StoreName.LEASES, "acquired_at"): "a lease counts as held since before its task's stop",
     (StoreName.LEASES, "worker_id"): "workers can't be named, and a ledger keyed by them not told",
     (StoreName.LEASES, "pool"): "work in the wrong pool is unseen",
     (StoreName.QUEUE, "sampled_at"): "the newest sample can't be told: its age is unknown",

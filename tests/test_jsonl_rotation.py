@@ -384,6 +384,7 @@ def test_any_rotation_gives_the_rows_of_all_lines_read_at_once(
 def test_files_are_let_go_of(tmp_path: Path) -> None:
     """However often the log rotates, few files stay open, and none when nobody reads any more."""
     log = RotatedLog(tmp_path / "access.log")
+    gc.collect()  # of what other tests have left open
     before = open_files()
     follower = Follower(log.path)
     for number in range(50):

@@ -131,7 +131,7 @@ def test_zero_from_the_first_scrape(book: CounterBook) -> None:
     assert moved(first) == {}
     assert len(first.counters[TOKENS_TOTAL]) == 3 * 5 * 2
     assert set(first.counters[STRADDLING_TOKENS_TOTAL]) == {("overflow",), ("paid",), ("other",)}
-    assert len(first.counters[ROWS_REJECTED_TOTAL]) == 14
+    assert len(first.counters[ROWS_REJECTED_TOTAL]) == 20
     assert set(first.histograms[CANCEL_PROPAGATION_SECONDS]) == {
         ("overflow",), ("paid",), ("other",),
     }  # fmt: skip

@@ -11,10 +11,12 @@ from orphanwatch.exporter.signals.tokens import charges_of
 
 
 def held_at_stop(watch: Watch) -> bool:
-    """Return whether a lease of the task was held when its stop came."""
+    """Return whether a lease of the task was held when its stop came.
+
+    One of which nobody knows when it began counts as held: an open one must not be dropped.
+    """
     return any(
-        lease.acquired_at is not None
-        and lease.acquired_at <= watch.stop.at
+        (lease.acquired_at is None or lease.acquired_at <= watch.stop.at)
         and (lease.released_at is None or lease.released_at > watch.stop.at)
         for lease in watch.leases
     )
