@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from orphanwatch.exporter.config_drill import Drill
 from orphanwatch.exporter.config_stores import Stores
 from orphanwatch.exporter.config_values import Duration, PositiveDuration, Strict
 from orphanwatch.exporter.instants import Micros, format_duration, micros
@@ -72,6 +73,7 @@ class Config(Strict):
     grace_margin: Annotated[float, Field(ge=1)] = 1.5
     thresholds: Thresholds = Thresholds()
     links: Links = Links()
+    drill: Drill = Drill()
     capacity_alerts: str = 'alertname=~".*(Scale|Capacity|Saturat|QueueDeep).*"'
     """Alertmanager matcher of the capacity alerts that an orphan alert inhibits."""
     service: str = "llm-inference"

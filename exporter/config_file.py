@@ -169,6 +169,10 @@ def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
     anchored = dict(document)
     if isinstance(anchored.get("state_file"), str):
         anchored["state_file"] = str(folder / anchored["state_file"])
+    drill = anchored.get("drill")
+    if isinstance(drill, dict) and isinstance(drill.get("targets"), list):
+        targets = [_anchor_files(target, folder) for target in drill["targets"]]
+        anchored["drill"] = {**drill, "targets": targets}
     stores = anchored.get("stores")
     if isinstance(stores, dict):
         anchored["stores"] = {
@@ -183,13 +187,21 @@ def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
 def _anchor_store(
     store: Mapping[str, Any], folder: Path, name: str, problems: list[str]
 ) -> dict[str, Any]:
-    anchored = dict(store)
+    anchored = dict(_anchor_files(store, folder))
     if isinstance(store.get("url"), str) and store.get("type") == "sql":
         anchored["url"] = _anchor_url(store["url"], folder, name, problems)
-    for key in _FILE_KEYS:
-        if isinstance(store.get(key), str):
-            anchored[key] = str(folder.absolute() / store[key])
     return anchored
+
+
+def _anchor_files(settings: Any, folder: Path) -> Any:
+    if not isinstance(settings, Mapping):
+        return settings
+    files = {
+        key: str(folder.absolute() / settings[key])
+        for key in _FILE_KEYS
+        if isinstance(settings.get(key), str)
+    }
+    return {**settings, **files}
 
 
 def _store_problems(document: Any) -> list[str]:

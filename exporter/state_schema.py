@@ -1,7 +1,7 @@
 """The state file: its tables, its one owner, and what is wrong with it when it can't be used.
 
 It is SQLite in WAL mode, so that others may read it (the propagation samples, for one) while its
-owner writes. ``synchronous=FULL`` costs one flush per changed refresh, and what was committed
+owner writes; a drill adds its own samples to that table, beside the owner, in one short write. ``synchronous=FULL`` costs one flush per changed refresh, and what was committed
 outlives a killed process and a power cut alike; so what was published is never taken back.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from orphanwatch.exporter.errors import StateError
 
@@ -64,7 +65,11 @@ CREATE INDEX leases_task ON leases (task_id);
 
 ``propagations`` holds every observed sample: ``seconds`` as measured, ``counted`` 0 where it was
 over before counting began (it is in no histogram, and measures the grace as well as any).
+``source`` is ``observed`` for work that somebody wanted; a drill's samples are marked
+``DRILL_SOURCE``, followed by a colon and the hop where one was broken on purpose.
 """
+
+DRILL_SOURCE: Final = "drill"
 
 _REMEDIES: Final = {
     sqlite3.SQLITE_NOTADB: "is damaged, or no SQLite file; {away}",
@@ -139,6 +144,43 @@ def open_state(path: str | Path | None) -> StateFile:
             os.close(lock)
         raise
     return StateFile(connection, name, lock)
+
+
+@contextmanager
+def open_beside(path: str | Path) -> Iterator[sqlite3.Connection]:
+    """Yield the state file for one short transaction, whether or not somebody owns it.
+
+    For rows that no owner keeps in memory: ``propagations`` alone. A file that is not there yet is
+    made. Raises ``StateError`` as ``open_state`` does, but for the owner's sake.
+    """
+    name = os.path.realpath(path)
+    is_there = Path(name).exists() and Path(name).stat().st_size > 0
+    file = StateFile(_connect_beside(name), name, None) if is_there else open_state(name)
+    try:
+        with file.transaction() as connection:
+            yield connection
+    finally:
+        file.close()
+
+
+def _connect_beside(name: str) -> sqlite3.Connection:
+    address = f"file:{quote(name)}?mode=rw"
+    try:
+        connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+    except sqlite3.Error as error:
+        raise _state_error(name, error) from error
+    try:
+        version = _version(connection, name)
+    except sqlite3.Error as error:
+        connection.close()
+        raise _state_error(name, error) from error
+    except StateError:
+        connection.close()
+        raise
+    if version == 0:
+        connection.close()
+        raise StateError(f"state file {name}: is empty; start the exporter on it once")
+    return connection
 
 
 def _lock(name: str) -> int:

@@ -5,7 +5,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from orphanwatch.exporter import config, config_stores
+from orphanwatch.exporter import config, config_drill, config_stores
 from orphanwatch.exporter.config_documents import DocumentSource, HttpJsonSource, JsonlSource
 from orphanwatch.exporter.config_prometheus import (
     LedgerMetrics,
@@ -53,6 +53,8 @@ SECTIONS: dict[str, tuple[Model, ...]] = {
     "A series": (Series,),
     "`thresholds`": (config.Thresholds,),
     "`links`": (config.Links,),
+    "`drill`": (config_drill.Drill,),
+    "`drill.targets`": (config_drill.DrillTarget,),
 }
 """Each section that lists the keys of a model, or of models that have the same."""
 

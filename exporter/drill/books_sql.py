@@ -1,45 +1,47 @@
 """A drill's books in SQL: the very tables that the config names, in the forms that they hold."""
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import (
+    Boolean,
     Column,
-    Connection,
-    DateTime,
-    Engine,
+    ColumnElement,
+    CursorResult,
     Executable,
     Integer,
     MetaData,
     String,
     Table,
+    Text,
     and_,
-    create_engine,
+    cast,
     delete,
-    event,
+    func,
     insert,
+    inspect,
+    literal_column,
+    not_,
     select,
+    tuple_,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import NoSuchTableError, SQLAlchemyError
+from sqlalchemy.exc import NoSuchTableError
+from sqlalchemy.types import NullType, TypeEngine
 
 from orphanwatch.exporter.columns import COLUMNS, REQUIRED
 from orphanwatch.exporter.config_stores import SqlSource
+from orphanwatch.exporter.drill.books_database import Database
+from orphanwatch.exporter.drill.sql_instants import InstantForm, instant_form, telling
 from orphanwatch.exporter.errors import StoreError
-from orphanwatch.exporter.instants import SECOND, Instant, seconds
+from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.cells import Form, FormKind, form_of
+from orphanwatch.exporter.stores.relation import table_name
 
-_DRIVERS: Final = {
-    "sqlite": "sqlite",
-    "postgresql": "postgresql+psycopg",
-    "postgres": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-}
 _SAMPLED: Final = 50
+_CLOSE: Final = 0.01
+"""By how much a stored number may differ from the one that was written, for its column's sake."""
 
 Row = Mapping[str, object]
 """Canonical columns; an ``Instant`` in each column of instants."""
@@ -48,69 +50,80 @@ Row = Mapping[str, object]
 class SqlBook:
     """One store's table, written one transaction a step; rows are told apart by their ids."""
 
-    def __init__(self, store: StoreName, config: SqlSource, database: "Database") -> None:
-        """Raises ``StoreError`` where the store can't be written to, before anything is."""
+    def __init__(self, store: StoreName, config: SqlSource, database: Database) -> None:
+        """Raises ``StoreError`` where there is no such table, before anything is written."""
         self._store = store
         self._config = config
         self._database = database
-        self._engine = database.engine
         self._table = self._reflect()
+        self._declared: dict[str, TypeEngine[Any]] = {}
         self._columns = self._mapped()
-        self._writers = {
-            name: self._writer(column)
-            for name, column in self._columns.items()
-            if name.endswith("_at")
-        }
+        self._forms = {name: self._form(name) for name in self._columns if name.endswith("_at")}
 
     def states(self, name: str) -> bool:
         """Return whether the table has a canonical column."""
         return name in self._columns
 
+    def kept(self, name: str, at: Instant) -> Instant:
+        """Return an instant as its column will hold it."""
+        form = self._forms.get(name)
+        return at if form is None else form.kept(at)
+
     def add(self, row: Row) -> None:
         """Insert a row, without what the table has no column for."""
-        self._run(
-            lambda: self._database.connection.execute(insert(self._table).values(self._cells(row)))
-        )
+        self._execute(insert(self._table).values(self._cells(row)))
 
     def stamp(self, row: Row, **key: str) -> None:
         """Set cells of the rows that have these ids."""
         cells = self._cells(row)
-        if not cells:
-            return
-        of = and_(
-            *(self._columns[name] == value for name, value in key.items() if self.states(name))
-        )
-        self._run(
-            lambda: self._database.connection.execute(update(self._table).where(of).values(cells))
-        )
+        if cells:
+            self._execute(update(self._table).where(self._is(key)).values(cells))
+
+    def drop(self, **key: str) -> None:
+        """Delete the rows that have these ids."""
+        self._execute(delete(self._table).where(self._is(key)))
+
+    def as_of(self, at: Instant) -> None:
+        """Do nothing: the table holds what was written."""
 
     def flush(self) -> None:
         """Commit the step, of all books that share the database."""
-        self._run(self._database.commit)
+        self._database.ask(self._store, self._database.commit)
 
-    def remove(self, prefix: str) -> int:
-        """Delete the rows whose task id begins with a prefix; return how many there were."""
-        owned = self._columns["task_id"].startswith(prefix, autoescape=True)
-        with self._engine.begin() as connection:
-            done = self._run(lambda: connection.execute(delete(self._table).where(owned)))
-            return int(done.rowcount)
+    def rehearse(self) -> None:
+        """Give up the step: the database has taken all of it."""
+        self._database.give_up()
 
-    def remove_sampled(self, instants: Iterable[Instant]) -> int:
-        """Delete the samples of these very instants; return how many there were."""
-        column, write = self._columns["sampled_at"], self._writers["sampled_at"]
+    def give_up(self) -> None:
+        """Forget what was not flushed."""
+        self._database.give_up()
+
+    def remove(self, prefix: str, spared: Collection[str] = ()) -> int:
+        """Delete the rows whose task id begins with a prefix; return how many there were.
+
+        Those that begin with one of ``spared`` stay. It is for ``flush`` to make it so.
+        """
+        owned = self._begins(prefix)
+        others = [not_(self._begins(other)) for other in spared]
+        return int(self._execute(delete(self._table).where(owned, *others)).rowcount)
+
+    def remove_sampled(self, samples: Iterable[Mapping[str, int | float]]) -> int:
+        """Delete samples of ours; return how many there were.
+
+        A sample has no id: all its cells have to be as we wrote them, those that we write nothing
+        into empty, and no more rows go than we wrote.
+        """
         gone = 0
-        with self._engine.begin() as connection:
-            for instant in instants:
-                statement = delete(self._table).where(column == write(instant))
-                gone += self._run(lambda made=statement: connection.execute(made)).rowcount  # type: ignore[misc]  # bound now
+        for sample, count in Counter(tuple(sorted(row.items())) for row in samples).items():
+            gone += self._remove_like(dict(sample), count)
         return gone
 
     def close(self) -> None:
-        """Give up what is not flushed, and the connections."""
+        """Give up what is not flushed, and the connection."""
         self._database.close()
 
-    def _execute(self, statement: Executable) -> None:
-        self._run(lambda: self._database.connection.execute(statement))
+    def _execute(self, statement: Executable) -> CursorResult[Any]:
+        return self._database.ask(self._store, lambda: self._database.connection.execute(statement))
 
     def _cells(self, row: Row) -> dict[str, object]:
         return {
@@ -120,36 +133,108 @@ class SqlBook:
         }
 
     def _cell(self, name: str, value: object) -> object:
-        if name in self._writers and isinstance(value, int):
-            return self._writers[name](Instant(value))
-        column = self._columns[name]
-        if isinstance(value, bool) and isinstance(column.type, Integer | String):
-            return int(value) if isinstance(column.type, Integer) else str(value).lower()
+        if name in self._forms and isinstance(value, int):
+            return self._forms[name](Instant(value))
+        kind = self._declared[name]
+        if isinstance(value, bool) and not isinstance(kind, Boolean):
+            return str(value).lower() if isinstance(kind, String) else int(value)
+        if isinstance(kind, String):
+            return str(value)
         return value
 
+    def _is(self, key: Mapping[str, str]) -> ColumnElement[bool]:
+        stated = {self._columns[name]: value for name, value in key.items() if self.states(name)}
+        return and_(
+            *(column == value for column, value in stated.items()),
+            *(self._exact(column) == value for column, value in stated.items()),
+        )
+
+    def _begins(self, prefix: str) -> ColumnElement[bool]:
+        """Return whether a task id begins with a prefix, letter by letter.
+
+        The first condition is for an index; to it capitals may be the same letters.
+        """
+        column = self._columns["task_id"]
+        if self._database.kind == "sqlite":
+            after = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+            near = and_(column >= prefix, column < after)
+        else:
+            near = column.startswith(prefix, autoescape=True)
+        return and_(near, func.substr(self._exact(column), 1, len(prefix)) == prefix)
+
+    def _exact(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Return an id that compares letter by letter, whatever its column's collation is."""
+        if self._database.kind == "sqlite":
+            return column.collate("BINARY")
+        if self._database.kind == "postgresql":
+            return cast(column, Text).collate("C")
+        from orphanwatch.exporter.stores.dialect_mysql_text import (  # noqa: PLC0415  (an extra)
+            ExactText,
+        )
+
+        return ExactText(column)
+
+    def _remove_like(self, sample: Mapping[str, int | float], count: int) -> int:
+        like = and_(*self._likenesses(sample))
+        statement = delete(self._table)
+        if self._database.kind == "mysql":
+            statement = statement.where(like).with_dialect_options(mysql_limit=count)
+        else:
+            which = tuple_(*self._row_key())
+            found = select(*self._row_key()).select_from(self._table).where(like).limit(count)
+            statement = statement.where(which.in_(found))
+        return int(self._execute(statement).rowcount)
+
+    def _likenesses(self, sample: Mapping[str, int | float]) -> Iterator[ColumnElement[bool]]:
+        for name, value in sample.items():
+            if name in self._forms:
+                yield self._columns[name] == self._forms[name](Instant(int(value)))
+            elif self.states(name):
+                off = 0.5 if isinstance(self._declared[name], Integer) else _CLOSE
+                yield self._columns[name].between(value - off, value + off)
+        ours = [self._columns[name] for name in sample if self.states(name)]
+        for column in self._table.c:
+            is_left_empty = column.nullable and column.server_default is None
+            if is_left_empty and column not in ours and not column.computed:
+                yield column.is_(None)
+
+    def _row_key(self) -> list[ColumnElement[Any]]:
+        """Return what tells two rows of the table apart that are alike."""
+        keys: list[ColumnElement[Any]] = list(self._table.primary_key.columns)
+        if keys:
+            return keys
+        if self._database.kind == "sqlite":
+            return [literal_column("rowid")]
+        return [literal_column("tableoid"), literal_column("ctid")]
+
     def _reflect(self) -> Table:
-        relation = self._config.relation.strip()
-        if relation.startswith("("):
+        named = table_name(self._config.relation)
+        if named is None:
             raise StoreError(
                 self._store,
                 "its relation is a SELECT, which a drill can't write to; run the drill on a copy "
                 "of the config whose relation is the table",
             )
-        schema, _, name = relation.rpartition(".")
-        try:
-            table: Table = self._run(
-                lambda: Table(
-                    name.strip('"'),
-                    MetaData(),
-                    schema=schema.strip('"') or None,
-                    autoload_with=self._engine,
+
+        def look() -> Table:
+            connection = self._database.connection
+            catalog = inspect(connection)
+            if named.name in catalog.get_view_names(schema=named.schema):
+                raise StoreError(
+                    self._store,
+                    f"{self._config.relation!r} is a view, and rows that are written through one "
+                    "need not come back; run the drill on a copy of the config whose relation is "
+                    "the table",
                 )
-            )
+            return Table(named.name, MetaData(), schema=named.schema, autoload_with=connection)
+
+        try:
+            return self._database.ask(self._store, look)
         except NoSuchTableError:
             raise StoreError(
-                self._store, f"there is no table {relation!r}; check relation: in the config"
+                self._store,
+                f"there is no table {self._config.relation!r}; check relation: in the config",
             ) from None
-        return table
 
     def _mapped(self) -> dict[str, Column[Any]]:
         found = {}
@@ -157,117 +242,28 @@ class SqlBook:
             actual = self._config.columns.get(name, name)
             if actual in self._table.c:
                 found[name] = self._table.c[actual]
-            elif name in REQUIRED[self._store]:
+            elif name in self._config.columns or name in REQUIRED[self._store]:
                 raise StoreError(
                     self._store,
                     f"its table has no column {actual!r} (for {name}); map it under columns:",
                 )
-        return found
-
-    def _writer(self, column: Column[Any]) -> Callable[[Instant], object]:
-        """Return how the column writes an instant: as its type and its cells do."""
-        kind = column.type
-        if isinstance(kind, DateTime):
-            zone = None if kind.timezone else self._config.zone
-            return lambda at: _stamp(at, UTC if zone is None else zone, naive=zone is not None)
-        probe = select(column).where(column.is_not(None)).limit(_SAMPLED)
-        with self._engine.connect() as connection:
-            cells = [row[0] for row in self._run(lambda: connection.execute(probe).all())]
-        form = form_of(cells) or _usual_form(column)
-        if form.kind is FormKind.TEXT:
-            return lambda at: _stamp(at, UTC, naive=False).isoformat().replace("+00:00", "Z")
-        unit = form.micros_per_unit
-        if isinstance(kind, Integer):
-            return lambda at: round(at / unit)
-        return lambda at: at / unit
-
-    def _run(self, action: Callable[[], Any]) -> Any:
-        try:
-            return action()
-        except NoSuchTableError:
-            raise
-        except SQLAlchemyError as error:
+        self._declared = {name: column.type for name, column in found.items()}
+        task_id = self._declared.get("task_id")
+        is_sqlite = self._database.kind == "sqlite"
+        if not (task_id is None or is_sqlite or isinstance(task_id, String)):
             raise StoreError(
                 self._store,
-                f"can't be written to ({type(error).__name__}); a drill needs the right to insert, "
-                "update and delete in its table",
-            ) from error
+                "its task_id is no text, and the ids of a drill are; run the drill on a copy of "
+                "the config with tables whose ids are text",
+            )
+        if is_sqlite:  # a cell has a type there, a column has none
+            for column in self._table.c:
+                column.type = NullType()
+        return found
 
-
-class Database:
-    """One database, and the step that is being written into it: one for all books on it.
-
-    Two transactions of ours on one SQLite file would wait for each other for ever.
-    """
-
-    def __init__(self, store: StoreName, config: SqlSource) -> None:
-        self.engine = _engine_of(store, config)
-        self._open: Connection | None = None
-
-    @property
-    def connection(self) -> Connection:
-        """The connection of the step; its first use begins a transaction."""
-        if self._open is None:
-            self._open = self.engine.connect()
-        return self._open
-
-    def commit(self) -> None:
-        """End the step, if anything was written in it."""
-        if self._open is not None:
-            self._open.commit()
-            self._open.close()
-            self._open = None
-
-    def close(self) -> None:
-        """Give up what is not committed."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-        self.engine.dispose()
-
-
-class Databases:
-    """The databases of a config, each once, however many stores live in it."""
-
-    def __init__(self) -> None:
-        self._by_url: dict[str, Database] = {}
-
-    def of(self, store: StoreName, config: SqlSource) -> Database:
-        """Return the database of a store."""
-        url = config.url.get_secret_value()
-        if url not in self._by_url:
-            self._by_url[url] = Database(store, config)
-        return self._by_url[url]
-
-
-def _engine_of(store: StoreName, config: SqlSource) -> Engine:
-    url = make_url(config.url.get_secret_value())
-    driver = _DRIVERS.get(url.drivername.partition("+")[0])
-    if driver is None:
-        raise StoreError(store, f"a drill can't write to databases of kind {url.drivername!r}")
-    engine = create_engine(url.set(drivername=driver), connect_args=_patience(driver, config))
-    if driver == "sqlite":
-        event.listen(engine, "connect", _let_readers_in)
-    return engine
-
-
-def _patience(driver: str, config: SqlSource) -> dict[str, Any]:
-    key = "timeout" if driver == "sqlite" else "connect_timeout"
-    return {key: max(1, round(seconds(config.timeout)))}
-
-
-def _let_readers_in(connection: Any, _: object) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-
-
-def _usual_form(column: Column[Any]) -> Form:
-    if isinstance(column.type, String):
-        return Form(FormKind.TEXT)
-    per_unit = SECOND / 1000 if isinstance(column.type, Integer) else SECOND
-    return Form(FormKind.EPOCH, micros_per_unit=float(per_unit))
-
-
-def _stamp(at: Instant, zone: Any, *, naive: bool) -> datetime:
-    stamp = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at)).astimezone(zone)
-    return stamp.replace(tzinfo=None) if naive else stamp
+    def _form(self, name: str) -> InstantForm:
+        column, kind = self._columns[name], self._declared[name]
+        probe = select(column).where(column.is_not(None)).limit(_SAMPLED)
+        cells = telling(row[0] for row in self._execute(probe).all())
+        is_typed = self._database.kind != "sqlite"
+        return instant_form(kind, cells, self._config.zone, is_typed=is_typed)

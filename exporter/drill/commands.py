@@ -9,21 +9,31 @@ from pathlib import Path
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.demo.tables import open_database
+from orphanwatch.exporter.drill.clean import clean
 from orphanwatch.exporter.drill.faults import HOP_WORDS, Fault, Mode
+from orphanwatch.exporter.drill.interrupts import DrillInterruptedError, interrupts
 from orphanwatch.exporter.drill.knobs import Knobs, load_knobs
 from orphanwatch.exporter.drill.pace import real_pace
 from orphanwatch.exporter.drill.report import DrillReport
 from orphanwatch.exporter.drill.report_command import report_command
-from orphanwatch.exporter.drill.session import Plan, clean, expected_mode, run_drill
+from orphanwatch.exporter.drill.samples import keep_samples
+from orphanwatch.exporter.drill.session import Plan, expected_mode, run_drill
+from orphanwatch.exporter.drill.target_command import run_target
+from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.logs import configure_logging
 
 _SLOWEST: Final = 0.1
 _FASTEST: Final = 100
+_LONGEST_BOUND: Final = 3600
+
+_OF_TARGETS: Final = ("dry_run", "bound")
+_NOT_OF_TARGETS: Final = ("mode", "faults", "everything", "speed", "tasks", "seed")
 
 _OWN_CONFIG: Final = """\
 pools:
@@ -44,6 +54,8 @@ _ROLLBACK: Final = (
     "reopen only after orphan_token_delta stays at zero",
 )
 """The order in which a team rolls back; the drill's own stack has just done the same."""
+
+_CLEAN: Final = "All rows of the drill were taken away; no lease of it is open."
 
 _config_option: Final = click.option(
     "--config.file",
@@ -96,6 +108,17 @@ def drill() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write what was found as JSON.",
 )
+@click.option(
+    "--target", metavar="URL", help="Rehearse on this gateway instead; the config must name it."
+)
+@click.option("--dry-run", is_flag=True, help="With --target: print what would be sent.")
+@click.option(
+    "--bound",
+    type=click.FloatRange(1, _LONGEST_BOUND),
+    default=60.0,
+    show_default=True,
+    help="With --target: for how many seconds to watch at most, once the clients have left.",
+)
 @click.pass_context
 def run(
     ctx: click.Context,
@@ -109,6 +132,9 @@ def run(
     seed: int,
     drill_file: Path | None,
     report_file: Path | None,
+    target: str | None,
+    dry_run: bool,
+    bound: float,
 ) -> None:
     """Play a drill, compare what the exporter saw with what was, and say whether to promote.
 
@@ -117,25 +143,43 @@ def run(
     """
     configure_logging("error", "logfmt")  # the drill says itself what happened
     knobs = load_knobs(drill_file) if drill_file is not None else Knobs()
+    _refuse_mixed(ctx, is_target=target is not None)
+    if target is not None:
+        if config_file is None:
+            raise click.UsageError("--target needs the --config.file that names it")
+        ctx.exit(
+            run_target(config_file, target, knobs, bound=bound, dry_run=dry_run, report=report_file)
+        )
     if tasks is not None:
         knobs = Knobs.model_validate({**knobs.as_written(), "tasks": tasks})
     plans = _plans(knobs, mode, faults, seed, everything=everything)
     reports = []
-    with _config_or_own(config_file) as (config, folder):
-        for plan in plans:
-            with _progress(plan) as progress:
-                report = run_drill(
-                    plan, config, folder, lambda knobs: real_pace(knobs, speed, progress)
-                )
-            reports.append(report)
-            click.echo("\n".join(_lines(report)))
+    try:
+        with interrupts() as heard, _config_or_own(config_file) as (config, folder):
+            for plan in plans:
+                heard.check()
+                with _progress(plan) as progress:
+                    report = run_drill(
+                        plan,
+                        config,
+                        folder,
+                        lambda length: real_pace(length, speed, progress, heard.check),
+                    )
+                reports.append(report)
+                click.echo("\n".join(_lines(report)))
+                if config_file is not None:
+                    click.echo(f"  {keep_samples(report, config)}")
+            heard.check()
+    except DrillInterruptedError as interrupted:
+        click.echo(f"Interrupted. {_CLEAN}", err=True)
+        ctx.exit(interrupted.exit_code)
     _write(report_file, reports, as_list=everything)
     if everything:
         click.echo("\n" + "\n".join(_promotion_table(reports)))
     click.echo("\nRollback, in this order:")
     for number, step in enumerate(_ROLLBACK, 1):
         click.echo(f"  {number}. {step}")
-    click.echo("All rows of the drill were taken away; no lease of it is open.")
+    click.echo(_CLEAN)
     ctx.exit(0 if all(report.promoted for report in reports) else 1)
 
 
@@ -150,10 +194,38 @@ drill.add_command(report_command)
     required=True,
     help="The configuration.",
 )
-def clean_up(config_file: Path) -> None:
-    """Delete every row that a drill left in the stores, and nobody else's."""
-    gone = clean(load_config(config_file), config_file.absolute().parent)
-    click.echo(f"{gone} rows of drills were taken away; no lease of one is open.")
+@click.pass_context
+def clean_up(ctx: click.Context, config_file: Path) -> None:
+    """Delete every row that a drill left in the stores, and nobody else's.
+
+    A drill that still runs from this config's folder keeps its rows; the exit code is then 1.
+    """
+    taken = clean(load_config(config_file), config_file.absolute().parent)
+    if taken.problems:
+        raise DrillError(
+            f"{taken.rows} rows of drills were taken away, but not all: "
+            f"{'; '.join(taken.problems)}; mend that, and clean again"
+        )
+    if taken.running:
+        click.echo(
+            f"{taken.rows} rows of drills were taken away; "
+            f"{len(taken.running)} still running, whose rows were left: end it, or wait"
+        )
+        ctx.exit(1)
+    click.echo(f"{taken.rows} rows of drills were taken away; no lease of one is open.")
+
+
+def _refuse_mixed(ctx: click.Context, *, is_target: bool) -> None:
+    """Refuse options of the other kind of drill: on a real gateway nothing is broken on purpose."""
+    given = [
+        option.opts[0]
+        for option in ctx.command.params
+        if option.name in (_NOT_OF_TARGETS if is_target else _OF_TARGETS)
+        and ctx.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        where = "is of no use with" if is_target else "only goes with"
+        raise click.UsageError(f"{given[0]} {where} --target")
 
 
 def _plans(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.stack.books import Books, Charge, QueueState
@@ -21,9 +22,18 @@ class Held:
 
 @dataclass(slots=True)
 class Record:
-    """Everything that a stack did, in order, and forwarded to the real books."""
+    """Everything that a stack did, in order, and forwarded to the books behind.
+
+    What a ledger and a lease store can't tell, the exporter can't know: a record of theirs says
+    so, and a record of what really was leaves the defaults.
+    """
 
     books: Books
+    shape: Literal["increments", "cumulative", "final"] = "increments"
+    """What a charge is: tokens as they are spent, or the one row at the end of a lease."""
+    states_starts: bool = True
+    states_prompts: bool = True
+    states_beats: bool = True
     requests: dict[str, Request] = field(default_factory=dict)
     cancelled_at: dict[str, Instant] = field(default_factory=dict)
     finished_at: dict[str, Instant] = field(default_factory=dict)
@@ -105,10 +115,6 @@ class Record:
         )
 
     def _task_of(self, charge: Charge) -> str:
-        if charge.key in self.requests:
-            return charge.key
         return next(
-            lease.task_id
-            for lease in reversed(self.leases)
-            if lease.worker_id == charge.key and lease.acquired_at == charge.started_at
+            lease.task_id for lease in reversed(self.leases) if lease.worker_id == charge.worker_id
         )

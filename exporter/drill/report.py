@@ -142,7 +142,7 @@ def report_of(played: Played, mode: Mode, hop: Hop | None, config: Config) -> Dr
         tasks=tasks,
         telemetry=telemetry,
         truth=truth,
-        promoted=_is_promoted(telemetry, truth),
+        promoted=_is_promoted(telemetry, truth, tasks),
         verdict=verdict_of(mode, tasks),
         hop=hop,
     )
@@ -157,7 +157,10 @@ _PROOFS: Final = (
 """What has to be known and to have stayed zero: a zero that nothing joins is no proof."""
 
 
-def _is_promoted(telemetry: Telemetry, truth: TruthReport) -> bool:
+def _is_promoted(telemetry: Telemetry, truth: TruthReport, tasks: Sequence[TaskReport]) -> bool:
+    # A ledger with ``prorated: report`` keeps its delta at zero, whatever it charges.
+    if any(task.orphan_tokens > 0 for task in tasks):
+        return False
     stayed_zero = all(getattr(telemetry, name) == 0 for name in _PROOFS)
     return stayed_zero and not telemetry.blind and not truth.disagreements
 

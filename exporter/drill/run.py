@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.drill.books import StoreBooks
+from orphanwatch.exporter.drill.kept import Kept
+from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.record import Record
 from orphanwatch.exporter.drill.scenario import STEP, Scenario
 from orphanwatch.exporter.drill.truth import Truth, orphan_tokens, truth_at
@@ -12,10 +15,10 @@ from orphanwatch.exporter.instants import Instant, Micros, micros, seconds
 from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.names import Family
 from orphanwatch.exporter.refresh import Refresher
-from orphanwatch.exporter.stack.books import Books
 from orphanwatch.exporter.state import CounterBook
 
 LOOK_EVERY = micros(1)
+_SPEND_TOLERANCE = 1.0
 
 Pace = Callable[[Micros], None]
 """Waits until so much of the drill's own time has passed."""
@@ -37,15 +40,21 @@ class Played:
     scenario: Scenario
     start: Instant
     record: Record
+    """What really happened, to the microsecond."""
     looks: Sequence[Look]
     disagreements: tuple[str, ...]
     """Each in a sentence; empty where the exporter saw what was."""
 
 
+def length_of(knobs: Knobs, config: Config) -> Micros:
+    """Return how long a drill lasts on its own clock: its last look waits for late rows."""
+    return Micros(_last_step(knobs) + config.lag)
+
+
 def play(
     scenario: Scenario,
     config: Config,
-    books: Books,
+    books: StoreBooks,
     start: Instant,
     pace: Pace,
     *,
@@ -53,38 +62,50 @@ def play(
 ) -> Played:
     """Play a drill from ``start`` to its end; raises the error of a store that can't be written.
 
-    The exporter looks every ``look_every``, just before the cancel, and at the end, with a memory
-    of its own that starts with the drill.
+    The exporter looks every ``look_every``, just before the cancel, at the end, and once more
+    where the ledger's rows may land late; with a memory of its own that starts with the drill.
     """
-    record = Record(books)
+    kept = Kept(books)
+    record = Record(kept)
     stack = scenario.stack(record, start)
     now = start
     book = CounterBook.open(None, config, start)
     refresher = Refresher(config, lambda: now, book)
     looks: list[Look] = []
-    wanted = _look_offsets(scenario, look_every)
+    wanted, last = _look_offsets(scenario, look_every), _last_step(scenario.knobs)
+
+    def look(offset: Micros) -> None:
+        looks.append(Look(offset, refresher.refresh(), truth_at(kept.record, config, now)))
+
     try:
-        for offset in _offsets(scenario):
-            pace(offset)
+        for offset in range(0, last + 1, STEP):
+            pace(Micros(offset))
             now = Instant(start + offset)
             stack.advance(now)
+            if offset == last and books.shape == "final":
+                kept.drain(now)  # else the rows of all orphans would never land
             if offset in wanted:
-                looks.append(Look(offset, refresher.refresh(), truth_at(record, config, now)))
+                look(Micros(offset))
+        if config.lag:
+            pace(length_of(scenario.knobs, config))
+            now = Instant(start + length_of(scenario.knobs, config))
+            books.as_of(now)
+            look(length_of(scenario.knobs, config))
     finally:
         refresher.stop()
         book.close()
-    return Played(scenario, start, record, looks, tuple(_disagreements(record, config, looks)))
+    disagreements = tuple(_disagreements(kept.record, config, looks))
+    return Played(scenario, start, record, looks, disagreements)
 
 
-def _offsets(scenario: Scenario) -> Iterator[Micros]:
-    return (Micros(step) for step in range(0, scenario.knobs.length + 1, STEP))
+def _last_step(knobs: Knobs) -> Micros:
+    return Micros(knobs.length - knobs.length % STEP)
 
 
 def _look_offsets(scenario: Scenario, look_every: Micros) -> frozenset[int]:
     knobs = scenario.knobs
     whole = range(look_every, knobs.length + 1, look_every)
-    last = knobs.length - knobs.length % STEP
-    return frozenset({*whole, knobs.cancel_at - STEP, last})
+    return frozenset({*whole, knobs.cancel_at - STEP, _last_step(knobs)})
 
 
 def _disagreements(record: Record, config: Config, looks: Sequence[Look]) -> Iterator[str]:
@@ -106,8 +127,22 @@ def _disagreements(record: Record, config: Config, looks: Sequence[Look]) -> Ite
                     f"{family} at {seconds(look.offset):g} s: "
                     f"the exporter says {seen:g}, the drill {truth:g}"
                 )
+        yield from _silence(look, config)
     if looks:
         yield from _token_disagreements(record, config, looks[-1])
+
+
+def _silence(look: Look, config: Config) -> Iterator[str]:
+    """Yield that the exporter missed charges; more than the drill's own may always be there."""
+    rate = total(look.seen, names.SPEND_TOKENS_PER_SECOND)
+    if rate is None:
+        return
+    seen = rate * seconds(config.delta_window)
+    if seen < look.truth.spent - _SPEND_TOLERANCE:
+        yield (
+            f"tokens in the ledger at {seconds(look.offset):g} s: "
+            f"the exporter sees {seen:g}, the drill was charged {look.truth.spent:g}"
+        )
 
 
 def _token_disagreements(record: Record, config: Config, last: Look) -> Iterator[str]:

@@ -2,27 +2,28 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.diagnosis import diagnose
+from orphanwatch.exporter.drill.before import make_sure, pools_of
 from orphanwatch.exporter.drill.books import Book, StoreBooks, open_books
+from orphanwatch.exporter.drill.clean import take_away
 from orphanwatch.exporter.drill.faults import Fault, Hop, Mode
-from orphanwatch.exporter.drill.journal import Journal
+from orphanwatch.exporter.drill.journal import PREFIX, Journal, prefix_of
 from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.report import DrillReport, report_of
-from orphanwatch.exporter.drill.run import LOOK_EVERY, Look, Pace, play
+from orphanwatch.exporter.drill.run import LOOK_EVERY, Look, Pace, length_of, play
 from orphanwatch.exporter.drill.scenario import Scenario
-from orphanwatch.exporter.errors import DrillError
+from orphanwatch.exporter.errors import DrillError, OrphanwatchError
 from orphanwatch.exporter.instants import Instant, Micros
-from orphanwatch.exporter.names import Role, StoreName
+from orphanwatch.exporter.names import StoreName
 
-PREFIX: Final = "orphanwatch-drill-"
-"""What every id that a drill writes begins with."""
+__all__ = ["PREFIX", "Plan", "expected_mode", "hop_of", "run_drill"]
 
 _RUN_BYTES: Final = 4
 
@@ -45,44 +46,63 @@ def expected_mode(fault: Fault | None) -> Mode:
 
 
 def run_drill(
-    plan: Plan, config: Config, folder: Path, pace_from: Callable[[Knobs], tuple[Instant, Pace]]
+    plan: Plan, config: Config, folder: Path, pace_from: Callable[[Micros], tuple[Instant, Pace]]
 ) -> DrillReport:
     """Play one drill against the configured stores, and take its rows away again.
 
-    ``folder`` receives the journal while rows of the drill's own are there. Raises ``StoreError``
-    where a store can't be written to, ``DrillError`` where the config has no two pools to drill.
+    ``folder`` receives the journal while rows of the drill's own are there; ``pace_from`` is
+    handed how long the drill lasts. Raises ``StoreError`` and ``DrillError`` where the drill can't
+    be run, before anything was written, and where a store breaks on the way; ``DrillError`` says
+    what could not be taken away.
     """
-    paid, overflow = _pools(config)
+    paid, overflow = pools_of(config)
     broken = plan.fault
     if broken is None and plan.mode is Mode.ORPHAN:
         broken = Fault.DROP_CANCEL  # the plain miss: the cancel gets lost on its way
+    run = secrets.token_hex(_RUN_BYTES)
     scenario = Scenario(
         knobs=plan.knobs,
         fault=broken,
         paid_pool=paid,
         overflow_pool=overflow,
-        prefix=f"{PREFIX}{secrets.token_hex(_RUN_BYTES)}-",
+        prefix=prefix_of(run),
         seed=plan.seed,
     )
-    journal = Journal(folder)
-    with _books(config) as books:
-        ledger = config.stores.ledger
-        if ledger is None:  # the books would not have opened
-            raise DrillError("stores.ledger is not configured")
-        start, pace = pace_from(plan.knobs)
+    books = open_books(config)
+    try:
+        ledger = make_sure(scenario, config, books, wall_clock())
+        journal = Journal.begin(folder, run)
         try:
-            played = play(
-                scenario,
-                config,
-                StoreBooks(books, ledger, journal),
-                start,
-                pace,
-                look_every=plan.look_every,
-            )
-        finally:
-            take_away(books, journal, scenario.prefix)
+            start, pace = pace_from(length_of(plan.knobs, config))
+            stores = StoreBooks(books, ledger, journal)
+            played = play(scenario, config, stores, start, pace, look_every=plan.look_every)
+        except BaseException as error:
+            _clean_up(books, journal, scenario.prefix, error)
+            raise
+        _clean_up(books, journal, scenario.prefix, None)
+    finally:
+        for book in books.values():
+            book.close()
     report = report_of(played, plan.mode, hop_of(played.looks), config)
     return report.model_copy(update={"fault": plan.fault})
+
+
+def _clean_up(
+    books: Mapping[StoreName, Book], journal: Journal, prefix: str, trouble: BaseException | None
+) -> None:
+    """Take a drill's rows away; raises ``DrillError`` for those that could not be."""
+    taken = take_away(books, journal.noted(), prefix)
+    if not taken.problems:
+        journal.forget()
+        return
+    journal.close()
+    began = (
+        f"{trouble}; then" if isinstance(trouble, OrphanwatchError) else "the drill is over, but"
+    )
+    raise DrillError(
+        f"{began} not all rows of the drill could be taken away: {'; '.join(taken.problems)}; "
+        "once that is mended, run orphanwatch drill clean"
+    ) from trouble
 
 
 def hop_of(looks: Sequence[Look]) -> Hop | None:
@@ -96,45 +116,3 @@ def hop_of(looks: Sequence[Look]) -> Hop | None:
     ]
     counted = Counter(hop for hop in named if hop is not None)
     return counted.most_common(1)[0][0] if counted else None
-
-
-def take_away(books: Mapping[StoreName, Book], journal: Journal, prefix: str = PREFIX) -> int:
-    """Delete every row whose id begins with a prefix, and the noted samples; return how many.
-
-    Leases go first: whatever comes in between, none of a drill's own stays open.
-    """
-    gone = 0
-    for name in (StoreName.LEASES, StoreName.LEDGER, StoreName.GATEWAY):
-        gone += books[name].remove(prefix)
-    if StoreName.QUEUE in books:
-        gone += books[StoreName.QUEUE].remove_sampled(journal.noted())
-    journal.forget()
-    return gone
-
-
-def clean(config: Config, folder: Path) -> int:
-    """Delete all rows that any drill left behind; return how many there were."""
-    with _books(config) as books:
-        return take_away(books, Journal(folder))
-
-
-@contextmanager
-def _books(config: Config) -> Iterator[Mapping[StoreName, Book]]:
-    books = open_books(config)
-    try:
-        yield books
-    finally:
-        for book in books.values():
-            book.close()
-
-
-def _pools(config: Config) -> tuple[str, str]:
-    found = []
-    for role in (Role.PAID, Role.OVERFLOW):
-        names = [name for name in sorted(config.pools) if config.pools[name].role is role]
-        if not names:
-            raise DrillError(
-                f"pools: none has role {role}, and a drill needs one of each; add it to the config"
-            )
-        found.append(names[0])
-    return found[0], found[1]

@@ -64,6 +64,8 @@ class Charge(NamedTuple):
 
     key: str
     """What the ledger is told: the task's id, unless something is wrong."""
+    worker_id: str
+    """Who spent them."""
     tokens: int
     prompt_tokens: int
     """Those of ``tokens`` that were spent on reading the prompt."""

@@ -116,7 +116,16 @@ class Workers:
         work.decoded, work.has_read_prompt = decoded, True
         if tokens > 0:
             key = work.worker_id if self._crew.charges_workers else request.task_id
-            self._books.charged(Charge(key, tokens, prompt, work.total, work.acquired_at, now))
+            charge = Charge(
+                key=key,
+                worker_id=work.worker_id,
+                tokens=tokens,
+                prompt_tokens=prompt,
+                total=work.total,
+                started_at=work.acquired_at,
+                at=now,
+            )
+            self._books.charged(charge)
 
     def _release(self, work: _Work, now: Instant) -> None:
         self._books.released(work.request.task_id, work.worker_id, now)

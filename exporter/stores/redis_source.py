@@ -51,9 +51,9 @@ class RedisRows(ABC):
     def rows(self, windows: Windows) -> Sequence[Row]:
         """Return the rows; it may be called twice for one read."""
 
-    def reject(self, reason: RejectReason, record: str, count: int = 1) -> None:
+    def reject(self, reason: RejectReason, record: str) -> None:
         """Count a record that can't be used."""
-        self._rejected.append(Rejected(self._store, reason, readable(record), count))
+        self._rejected.append(Rejected(self._store, reason, readable(record)))
 
     def _read_once(self, windows: Windows) -> Sequence[Row]:
         if self.tells_only_of_now and abs(self._clock() - windows.at) > PRESENT:

@@ -22,7 +22,7 @@ from orphanwatch.exporter.stores.redis_problems import code_of, problem_of
 BATCH: Final = 2_000
 """How many commands go out at once, and how many keys a scan looks at: a few milliseconds."""
 
-_BATCHES_AT_ONCE: Final = 10
+_BATCHES_AT_ONCE: Final = 3
 """How many batches of keys are handed on together: what one needs of memory, all others don't."""
 
 Answer = TypeVar("Answer")
