@@ -10,7 +10,7 @@ from orphanwatch.exporter.config import parse_config
 from orphanwatch.exporter.config_stores import JsonlGatewayStore
 from orphanwatch.exporter.instants import SECOND, Instant
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.jsonl import JsonLines
+from orphanwatch.exporter.stores.logs.jsonl import JsonLines
 from orphanwatch.exporter.stores.questions import Windows
 
 ZERO: Final = 1_700_000_000

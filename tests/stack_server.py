@@ -15,7 +15,7 @@ from stack_strategies import stacks
 from stacks import COLUMNS, Row, Stack, config_document, written
 
 from orphanwatch.exporter.instants import Micros
-from orphanwatch.exporter.stores.dialect import Dialect
+from orphanwatch.exporter.stores.sql.dialect import Dialect
 
 Types = dict[tuple[str, str], str]
 

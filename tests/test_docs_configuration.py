@@ -15,7 +15,7 @@ from orphanwatch.exporter.columns import COLUMNS, REQUIRED
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import format_duration
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.dialect import known_schemes
+from orphanwatch.exporter.stores.sql.dialect import known_schemes
 
 PAGE = (DOCS / "configuration.md").read_text(encoding="utf-8")
 

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.log_lines import LONGEST_LINE
+from orphanwatch.exporter.stores.logs.lines import LONGEST_LINE
 from orphanwatch.exporter.stores.mirror import Mirror
 
 GOOD = line("good").encode()

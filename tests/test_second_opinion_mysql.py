@@ -25,7 +25,7 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import instant_of_epoch
 from orphanwatch.exporter.snapshot import snapshot_document, take_snapshot
-from orphanwatch.exporter.stores.dialect_mysql import MySql
+from orphanwatch.exporter.stores.sql.dialect_mysql import MySql
 
 pytestmark = pytest.mark.servers
 

@@ -26,7 +26,7 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.instants import instant_of_epoch
 from orphanwatch.exporter.snapshot import snapshot_document, take_snapshot
-from orphanwatch.exporter.stores.dialect_postgresql import Postgresql
+from orphanwatch.exporter.stores.sql.dialect_postgresql import Postgresql
 
 pytestmark = pytest.mark.servers
 

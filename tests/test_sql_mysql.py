@@ -20,8 +20,8 @@ from orphanwatch.exporter.channel import Channels
 from orphanwatch.exporter.check import run_check
 from orphanwatch.exporter.instants import Instant, instant_of_epoch
 from orphanwatch.exporter.reading import read_stores
-from orphanwatch.exporter.stores.dialect_mysql import MySql
-from orphanwatch.exporter.stores.dialect_zones import wall_clock_of
+from orphanwatch.exporter.stores.sql.dialect_mysql import MySql
+from orphanwatch.exporter.stores.sql.dialect_zones import wall_clock_of
 
 pytestmark = pytest.mark.servers
 

@@ -24,9 +24,9 @@ from sqlalchemy import (
 from stack_file import ZERO, StackFile, assert_reads, charge, rejections, task
 
 from orphanwatch.exporter.instants import Instant, instant_of_datetime, parse_instant
-from orphanwatch.exporter.stores.dialect_postgresql import Postgresql
-from orphanwatch.exporter.stores.dialect_server_instants import OrderedInstants
-from orphanwatch.exporter.stores.dialect_zones import wall_clock_of
+from orphanwatch.exporter.stores.sql.dialect_postgresql import Postgresql
+from orphanwatch.exporter.stores.sql.dialect_server_instants import OrderedInstants
+from orphanwatch.exporter.stores.sql.dialect_zones import wall_clock_of
 
 pytestmark = pytest.mark.servers
 

@@ -22,7 +22,7 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import instant_of_epoch
 from orphanwatch.exporter.reading import read_stores
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.sql_ledger import SqlLedger
+from orphanwatch.exporter.stores.sql.ledger import SqlLedger
 
 pytestmark = pytest.mark.servers
 

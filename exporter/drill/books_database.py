@@ -15,7 +15,7 @@ from orphanwatch.exporter.config_stores import SqlSource
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, Micros, seconds
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.dialect import (
+from orphanwatch.exporter.stores.sql.dialect import (
     Dialect,
     DriverMissingError,
     UnknownDialectError,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     Boolean,
-    Column,
+    ColumnClause,
     ColumnElement,
     CursorResult,
     Executable,
@@ -14,9 +14,11 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    TableClause,
     Text,
     and_,
     cast,
+    column,
     delete,
     func,
     insert,
@@ -24,6 +26,7 @@ from sqlalchemy import (
     literal_column,
     not_,
     select,
+    table,
     tuple_,
     update,
 )
@@ -37,7 +40,7 @@ from orphanwatch.exporter.drill.sql_instants import InstantForm, instant_form, t
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.relation import table_name
+from orphanwatch.exporter.stores.sql.relation import table_name
 
 _SAMPLED: Final = 50
 _CLOSE: Final = 0.01
@@ -55,7 +58,8 @@ class SqlBook:
         self._store = store
         self._config = config
         self._database = database
-        self._table = self._reflect()
+        self._reflected = self._reflect()
+        self._table = self._bare()
         self._declared: dict[str, TypeEngine[Any]] = {}
         self._columns = self._mapped()
         self._forms = {name: self._form(name) for name in self._columns if name.endswith("_at")}
@@ -168,7 +172,7 @@ class SqlBook:
             return column.collate("BINARY")
         if self._database.kind == "postgresql":
             return cast(column, Text).collate("C")
-        from orphanwatch.exporter.stores.dialect_mysql_text import (  # noqa: PLC0415  (an extra)
+        from orphanwatch.exporter.stores.sql.dialect_mysql_text import (  # noqa: PLC0415  (an extra)
             ExactText,
         )
 
@@ -192,17 +196,17 @@ class SqlBook:
             elif self.states(name):
                 off = 0.5 if isinstance(self._declared[name], Integer) else _CLOSE
                 yield self._columns[name].between(value - off, value + off)
-        ours = [self._columns[name] for name in sample if self.states(name)]
-        for column in self._table.c:
-            is_left_empty = column.nullable and column.server_default is None
-            if is_left_empty and column not in ours and not column.computed:
-                yield column.is_(None)
+        ours = [self._columns[name].name for name in sample if self.states(name)]
+        for other in self._reflected.c:
+            is_left_empty = other.nullable and other.server_default is None
+            if is_left_empty and other.name not in ours and other.computed is None:
+                yield self._table.c[other.name].is_(None)
 
     def _row_key(self) -> list[ColumnElement[Any]]:
         """Return what tells two rows of the table apart that are alike."""
-        keys: list[ColumnElement[Any]] = list(self._table.primary_key.columns)
+        keys = [self._table.c[column.name] for column in self._reflected.primary_key.columns]
         if keys:
-            return keys
+            return [*keys]
         if self._database.kind == "sqlite":
             return [literal_column("rowid")]
         return [literal_column("tableoid"), literal_column("ctid")]
@@ -236,7 +240,16 @@ class SqlBook:
                 f"there is no table {self._config.relation!r}; check relation: in the config",
             ) from None
 
-    def _mapped(self) -> dict[str, Column[Any]]:
+    def _bare(self) -> TableClause:
+        """Return the table without its keys and defaults, which are the database's business."""
+        is_typed = self._database.kind != "sqlite"  # a cell has a type there, a column has none
+        return table(
+            self._reflected.name,
+            *(column(c.name, c.type if is_typed else NullType()) for c in self._reflected.c),
+            schema=self._reflected.schema,
+        )
+
+    def _mapped(self) -> dict[str, ColumnClause[Any]]:
         found = {}
         for name in COLUMNS[self._store]:
             actual = self._config.columns.get(name, name)
@@ -247,7 +260,7 @@ class SqlBook:
                     self._store,
                     f"its table has no column {actual!r} (for {name}); map it under columns:",
                 )
-        self._declared = {name: column.type for name, column in found.items()}
+        self._declared = {name: self._reflected.c[c.name].type for name, c in found.items()}
         task_id = self._declared.get("task_id")
         is_sqlite = self._database.kind == "sqlite"
         if not (task_id is None or is_sqlite or isinstance(task_id, String)):
@@ -256,9 +269,6 @@ class SqlBook:
                 "its task_id is no text, and the ids of a drill are; run the drill on a copy of "
                 "the config with tables whose ids are text",
             )
-        if is_sqlite:  # a cell has a type there, a column has none
-            for column in self._table.c:
-                column.type = NullType()
         return found
 
     def _form(self, name: str) -> InstantForm:

@@ -18,7 +18,7 @@ from orphanwatch.exporter.config_drill import DrillTarget
 from orphanwatch.exporter.drill.target_requests import Ask, headers_of
 from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import Instant, Micros, format_duration, seconds
-from orphanwatch.exporter.stores.http_problems import (
+from orphanwatch.exporter.stores.http.problems import (
     place_of,
     problem_of,
     refusal_of,

@@ -14,7 +14,7 @@ from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.session import PREFIX
 from orphanwatch.exporter.drill.target_fixture import fixture_tokens, prompt_of, tokens_of
 from orphanwatch.exporter.errors import DrillError
-from orphanwatch.exporter.stores.http_problems import place_of
+from orphanwatch.exporter.stores.http.problems import place_of
 from orphanwatch.exporter.version import VERSION
 
 _RUN_BYTES: Final = 4

@@ -48,7 +48,7 @@ RowStore = (
 def gateway_of(config: GatewayStore, clock: Clock) -> Gateway:
     """Return the adapter of a gateway."""
     if isinstance(config, SqlGatewayStore):
-        from orphanwatch.exporter.stores.sql_gateway import SqlGateway
+        from orphanwatch.exporter.stores.sql.gateway import SqlGateway
 
         return SqlGateway(config)
     from orphanwatch.exporter.stores.mirror import MirroredGateway
@@ -59,7 +59,7 @@ def gateway_of(config: GatewayStore, clock: Clock) -> Gateway:
 def leases_of(config: LeaseStore, clock: Clock) -> Leases:
     """Return the adapter of a lease store."""
     if isinstance(config, SqlLeaseStore):
-        from orphanwatch.exporter.stores.sql_leases import SqlLeases
+        from orphanwatch.exporter.stores.sql.leases import SqlLeases
 
         return SqlLeases(config)
     from orphanwatch.exporter.stores.listed import ListedLeases
@@ -70,16 +70,16 @@ def leases_of(config: LeaseStore, clock: Clock) -> Leases:
 def ledger_of(config: LedgerStore, clock: Clock) -> Ledger:
     """Return the adapter of a ledger."""
     if isinstance(config, SqlLedgerStore):
-        from orphanwatch.exporter.stores.sql_ledger import SqlLedger
+        from orphanwatch.exporter.stores.sql.ledger import SqlLedger
 
         return SqlLedger(config)
     if isinstance(config, PrometheusLedgerStore):
-        from orphanwatch.exporter.stores.prometheus import prometheus_ledger
+        from orphanwatch.exporter.stores.prometheus.adapters import prometheus_ledger
 
         return prometheus_ledger(config, clock)
     if isinstance(config, HttpJsonLedgerStore) and config.shape == "cumulative":
-        from orphanwatch.exporter.stores.http_json import HttpDocuments
-        from orphanwatch.exporter.stores.live_totals import LiveLedger
+        from orphanwatch.exporter.stores.http.documents import HttpDocuments
+        from orphanwatch.exporter.stores.http.live_totals import LiveLedger
 
         source = HttpDocuments(StoreName.LEDGER, config, clock)
         return LiveLedger(config, config.timeout, source)
@@ -91,11 +91,11 @@ def ledger_of(config: LedgerStore, clock: Clock) -> Ledger:
 def queue_of(config: QueueStore, clock: Clock) -> Queue:
     """Return the adapter of a queue."""
     if isinstance(config, SqlQueueStore):
-        from orphanwatch.exporter.stores.sql_queue import SqlQueue
+        from orphanwatch.exporter.stores.sql.queue import SqlQueue
 
         return SqlQueue(config)
     if isinstance(config, PrometheusQueueStore):
-        from orphanwatch.exporter.stores.prometheus import prometheus_queue
+        from orphanwatch.exporter.stores.prometheus.adapters import prometheus_queue
 
         return prometheus_queue(config, clock)
     from orphanwatch.exporter.stores.listed import ListedQueue
@@ -105,13 +105,13 @@ def queue_of(config: QueueStore, clock: Clock) -> Queue:
 
 def _rows_of(store: StoreName, config: RowStore, clock: Clock) -> RowSource:
     if isinstance(config, JsonlGatewayStore | JsonlLedgerStore):
-        from orphanwatch.exporter.stores.jsonl import JsonLines
+        from orphanwatch.exporter.stores.logs.jsonl import JsonLines
 
         return JsonLines(store, config)
     if isinstance(config, RedisGatewayStore | RedisLeaseStore | RedisQueueStore):
         from orphanwatch.exporter.stores.redis_rows import redis_rows
 
         return redis_rows(store, config, clock)
-    from orphanwatch.exporter.stores.http_json import HttpDocuments
+    from orphanwatch.exporter.stores.http.documents import HttpDocuments
 
     return HttpDocuments(store, config, clock)

@@ -25,9 +25,9 @@ from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.questions import Inspection, Windows
 from orphanwatch.exporter.stores.rows import RowSource, notes_of
-from orphanwatch.exporter.stores.sql import SqlReader
-from orphanwatch.exporter.stores.sql_gateway import SqlGateway
-from orphanwatch.exporter.stores.sql_ledger import SqlLedger
+from orphanwatch.exporter.stores.sql.gateway import SqlGateway
+from orphanwatch.exporter.stores.sql.ledger import SqlLedger
+from orphanwatch.exporter.stores.sql.reader import SqlReader
 
 _TABLE: Final = "rows"
 _INDEXED: Final = frozenset(

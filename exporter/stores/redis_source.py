@@ -9,7 +9,7 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import format_instant
 from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import RejectReason, StoreName
-from orphanwatch.exporter.stores.live import PRESENT
+from orphanwatch.exporter.stores.http.live import PRESENT
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.redis_cells import readable
 from orphanwatch.exporter.stores.redis_wire import RedisDatabase

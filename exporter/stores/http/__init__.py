@@ -1,0 +1,1 @@
+"""Places asked over HTTP, and lists of JSON documents that they answer with."""

@@ -1,0 +1,1 @@
+"""Logs with a JSON object a line, followed across rotation."""

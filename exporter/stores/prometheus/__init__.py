@@ -1,0 +1,1 @@
+"""Stores known by metrics: PromQL, and text expositions."""

@@ -1,0 +1,1 @@
+"""Stores in SQL: relations, the questions asked of them, and what each dialect needs."""
