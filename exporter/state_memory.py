@@ -61,6 +61,8 @@ def complete_leases(
     Each is released at the first good read that missed it: ``at``, or the earlier instant that
     memory holds. One that is listed again is no longer among them: the store's word holds.
     """
+    if not memory.leases and not memory.vanished:
+        return ()
     gone = _vanished(memory, _by_key((*listed, *all_of_watched)), at)
     return tuple(lease for key, lease in gone.items() if key[0] in watched_ids)
 

@@ -120,7 +120,7 @@ def pool_of(task: Task | None, leases: Sequence[Lease], config: Config) -> str:
     """Return the pool label of a task: its own, else its first lease's, else ``other``."""
     if task is not None and task.pool is not None:
         return config.label(task.pool)
-    first = first_lease(leases)
+    first = leases[0] if len(leases) == 1 else first_lease(leases)
     return config.label(first.pool if first is not None else None)
 
 

@@ -12,7 +12,7 @@ from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, instant_of_epoch
 from orphanwatch.exporter.names import RejectReason
-from orphanwatch.exporter.stores import redis_rq_jobs
+from orphanwatch.exporter.stores.redis import rq_jobs
 
 pytestmark = pytest.mark.servers
 
@@ -175,8 +175,8 @@ def test_of_jobs_that_ended_the_newest_are_looked_at(
     redis: Redis, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A registry may hold a year's failures; RQ sorts it by when they will be forgotten."""
-    monkeypatch.setattr(redis_rq_jobs, "BATCH", 2)
-    monkeypatch.setattr(redis_rq_jobs, "_ENDED_KEPT", 4)
+    monkeypatch.setattr(rq_jobs, "BATCH", 2)
+    monkeypatch.setattr(rq_jobs, "_ENDED_KEPT", 4)
     redis.sadd("rq:queues", "rq:queue:gpu")
     jobs = [f"task-{number}" for number in range(7)]
     for number, job in enumerate(jobs):

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orphanwatch.exporter.instants import instant_of_epoch
-from orphanwatch.exporter.stores.redis_celery_running import Running, RunningTasks
+from orphanwatch.exporter.stores.redis.celery_running import Running, RunningTasks
 
 ZERO = 1_800_000_000
 BEFORE = "of Celery's tasks began before we listened"

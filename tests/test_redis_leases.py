@@ -14,7 +14,7 @@ from orphanwatch.exporter.instants import instant_of_epoch
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.model import Lease
 from orphanwatch.exporter.names import RejectReason
-from orphanwatch.exporter.stores.redis_wire import BATCH, RedisDatabase
+from orphanwatch.exporter.stores.redis.wire import BATCH, RedisDatabase
 
 pytestmark = pytest.mark.servers
 

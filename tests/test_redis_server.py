@@ -30,7 +30,7 @@ from redis_stores import (
 from servers import free_port, started
 from stack_file import ZERO
 
-from orphanwatch.exporter.stores import redis_wire
+from orphanwatch.exporter.stores.redis import wire
 
 pytestmark = pytest.mark.servers
 
@@ -237,7 +237,7 @@ def test_a_reading_as_a_whole_is_bounded(
     with client(redis_url) as redis:
         for number in range(64):
             redis.hset(f"lease:{number}", "beat", ZERO)
-    monkeypatch.setattr(redis_wire, "BATCH", 1)
+    monkeypatch.setattr(wire, "BATCH", 1)
     store = Store(tmp_path, "leases", CLOCK, url=redis_url, timeout="1ms", **FORM)
     assert "does not answer in time" in problem_of(store)
 
@@ -282,16 +282,16 @@ def test_a_reading_that_fails_in_the_middle_leaves_no_replies_behind(
             redis.hset(f"lease:t{number}", "beat", ZERO)
     store = Store(tmp_path, "leases", CLOCK, url=redis_url, **FORM)
     assert len(store.read().rows) == 5
-    monkeypatch.setattr(redis_wire, "BATCH", 2)
-    receive = redis_wire.RedisDatabase._receive
+    monkeypatch.setattr(wire, "BATCH", 2)
+    receive = wire.RedisDatabase._receive
 
-    def fail_at_two(database: redis_wire.RedisDatabase, count: int) -> list[Any]:
+    def fail_at_two(database: wire.RedisDatabase, count: int) -> list[Any]:
         if count == 2:
             raise RuntimeError("in the middle")
         return receive(database, count)
 
     with monkeypatch.context() as patch:
-        patch.setattr(redis_wire.RedisDatabase, "_receive", fail_at_two)
+        patch.setattr(wire.RedisDatabase, "_receive", fail_at_two)
         with pytest.raises(RuntimeError, match="in the middle"):
             store.read()
     assert len(store.read().rows) == 5

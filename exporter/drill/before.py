@@ -1,13 +1,13 @@
 """What must be there before a drill begins; everything is refused before anything is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_stores import LedgerSettings
 from orphanwatch.exporter.drill.books import Book, StoreBooks, stores_of
 from orphanwatch.exporter.drill.books_sql import SqlBook
-from orphanwatch.exporter.drill.faults import HOPS, Fault
+from orphanwatch.exporter.drill.faults import HOPS, Fault, Hop
 from orphanwatch.exporter.drill.scenario import Scenario
 from orphanwatch.exporter.errors import DrillError, StoreError
 from orphanwatch.exporter.instants import Instant, format_duration
@@ -15,14 +15,15 @@ from orphanwatch.exporter.names import ARM_STORES, Role, StoreName
 from orphanwatch.exporter.stack.books import Charge, QueueState
 from orphanwatch.exporter.stack.requests import Request
 
-_NEEDED: Final[Mapping[Fault | None, tuple[tuple[StoreName, str], ...]]] = {
-    None: ((StoreName.GATEWAY, "cancelled_at"),),
-    Fault.SLOW_HEARTBEAT: ((StoreName.LEASES, "heartbeat_at"),),
-    Fault.LOST_RETRY_ID: ((StoreName.GATEWAY, "retry_id"), (StoreName.GATEWAY, "attempt")),
-    Fault.MISKEYED_LEDGER: ((StoreName.LEASES, "worker_id"),),
-    Fault.SECOND_DECODER: ((StoreName.LEASES, "worker_id"),),
-}
-"""What the config has to name so that a hop can be seen; under None, for every drill."""
+_NAMED: Final = (
+    (StoreName.GATEWAY, "cancelled_at", Hop.CANCEL_CHANNEL),
+    (StoreName.GATEWAY, "retry_id", Hop.RETRY),
+    (StoreName.GATEWAY, "attempt", Hop.RETRY),
+    (StoreName.LEASES, "heartbeat_at", Hop.HEARTBEAT),
+)
+"""What the config has to name so that a hop can be seen, whichever is broken."""
+
+_NEEDS_WORKERS: Final = (Fault.MISKEYED_LEDGER, Fault.SECOND_DECODER)
 
 
 def pools_of(config: Config) -> tuple[str, str]:
@@ -57,15 +58,16 @@ def make_sure(
 
 
 def _refuse_unnamed_hops(fault: Fault | None, books: Mapping[StoreName, Book]) -> None:
-    for needing in (None, fault):
-        for store, column in _NEEDED.get(needing, ()):
-            if not books[store].states(column):
-                hop = f"hop {HOPS[needing]}" if needing is not None else "a cancel"
-                raise StoreError(
-                    store,
-                    f"has no {column}, without which {hop} can't be seen; map the column under "
-                    "columns:, or add one",
-                )
+    needed = list(_NAMED)
+    if fault in _NEEDS_WORKERS:
+        needed.append((StoreName.LEASES, "worker_id", HOPS[fault]))
+    for store, column, hop in needed:
+        if not books[store].states(column):
+            raise StoreError(
+                store,
+                f"has no {column}, without which hop {hop} can't be seen; map the column under "
+                "columns:, or add one",
+            )
     if not any(books[name].states("pool") for name in (StoreName.GATEWAY, StoreName.LEASES)):
         raise StoreError(
             StoreName.GATEWAY,
@@ -132,14 +134,7 @@ def _try_out(
     try:
         _write_one_of_each(stores, request, worker, keys, at)
         for name in (StoreName.LEDGER, StoreName.LEASES, StoreName.GATEWAY):
-            book = books[name]
-            is_there = name is not StoreName.LEASES or book.states("released_at")
-            if isinstance(book, SqlBook) and is_there and not book.remove(scenario.prefix):
-                raise StoreError(
-                    name,
-                    "takes a drill's rows and does not show them again, so that they could not be "
-                    "taken away; see triggers, rules and row security of its table",
-                )
+            _take_out(name, books[name], scenario.prefix)
         stores.rehearse()
     except StoreError:
         for book in books.values():
@@ -147,8 +142,18 @@ def _try_out(
         raise
 
 
+def _take_out(name: StoreName, book: Book, prefix: str) -> None:
+    is_there = name is not StoreName.LEASES or book.states("released_at")
+    if isinstance(book, SqlBook) and is_there and not book.remove(prefix):
+        raise StoreError(
+            name,
+            "takes a drill's rows and does not show them again, so that they could not be taken "
+            "away; see triggers, rules and row security of its table",
+        )
+
+
 def _write_one_of_each(
-    stores: StoreBooks, request: Request, worker: str, keys: list[str], at: Instant
+    stores: StoreBooks, request: Request, worker: str, keys: Sequence[str], at: Instant
 ) -> None:
     stores.submitted(request)
     stores.acquired(request.task_id, worker, request.pool, at)

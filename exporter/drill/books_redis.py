@@ -12,10 +12,10 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.redis_cells import MICROS_PER_UNIT
-from orphanwatch.exporter.stores.redis_lease_form import LeaseForm
-from orphanwatch.exporter.stores.redis_problems import code_of
-from orphanwatch.exporter.stores.redis_wire import WRONG_TYPE, RedisDatabase
+from orphanwatch.exporter.stores.redis.cells import MICROS_PER_UNIT
+from orphanwatch.exporter.stores.redis.lease_form import LeaseForm
+from orphanwatch.exporter.stores.redis.problems import code_of
+from orphanwatch.exporter.stores.redis.wire import WRONG_TYPE, RedisDatabase
 
 _MILLI: Final = 1000
 

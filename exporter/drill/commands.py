@@ -22,7 +22,7 @@ from orphanwatch.exporter.drill.pace import real_pace
 from orphanwatch.exporter.drill.report import DrillReport
 from orphanwatch.exporter.drill.report_command import report_command
 from orphanwatch.exporter.drill.samples import keep_samples
-from orphanwatch.exporter.drill.session import Plan, expected_mode, run_drill
+from orphanwatch.exporter.drill.session import Plan, expected_mode, make_ready, run_drill
 from orphanwatch.exporter.drill.target_command import run_target
 from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import Micros
@@ -156,6 +156,8 @@ def run(
     reports = []
     try:
         with interrupts() as heard, _config_or_own(config_file) as (config, folder):
+            for plan in plans if everything else ():
+                make_ready(plan, config)  # a drill that can't be run is refused before the first
             for plan in plans:
                 heard.check()
                 with _progress(plan) as progress:

@@ -23,7 +23,7 @@ from orphanwatch.exporter.errors import DrillError, OrphanwatchError
 from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.names import StoreName
 
-__all__ = ["PREFIX", "Plan", "expected_mode", "hop_of", "run_drill"]
+__all__ = ["PREFIX", "Plan", "expected_mode", "hop_of", "make_ready", "run_drill"]
 
 _RUN_BYTES: Final = 4
 
@@ -45,6 +45,21 @@ def expected_mode(fault: Fault | None) -> Mode:
     return Mode.SHED if fault in sheds else Mode.ORPHAN
 
 
+def make_ready(plan: Plan, config: Config) -> None:
+    """Make sure that a drill can be run, as ``run_drill`` does before it writes anything.
+
+    Raises ``StoreError`` and ``DrillError`` where it can't.
+    """
+    books = open_books(config)
+    try:
+        make_sure(
+            _scenario(plan, config, secrets.token_hex(_RUN_BYTES)), config, books, wall_clock()
+        )
+    finally:
+        for book in books.values():
+            book.close()
+
+
 def run_drill(
     plan: Plan, config: Config, folder: Path, pace_from: Callable[[Micros], tuple[Instant, Pace]]
 ) -> DrillReport:
@@ -55,19 +70,8 @@ def run_drill(
     be run, before anything was written, and where a store breaks on the way; ``DrillError`` says
     what could not be taken away.
     """
-    paid, overflow = pools_of(config)
-    broken = plan.fault
-    if broken is None and plan.mode is Mode.ORPHAN:
-        broken = Fault.DROP_CANCEL  # the plain miss: the cancel gets lost on its way
     run = secrets.token_hex(_RUN_BYTES)
-    scenario = Scenario(
-        knobs=plan.knobs,
-        fault=broken,
-        paid_pool=paid,
-        overflow_pool=overflow,
-        prefix=prefix_of(run),
-        seed=plan.seed,
-    )
+    scenario = _scenario(plan, config, run)
     books = open_books(config)
     try:
         ledger = make_sure(scenario, config, books, wall_clock())
@@ -85,6 +89,21 @@ def run_drill(
             book.close()
     report = report_of(played, plan.mode, hop_of(played.looks), config)
     return report.model_copy(update={"fault": plan.fault})
+
+
+def _scenario(plan: Plan, config: Config, run: str) -> Scenario:
+    paid, overflow = pools_of(config)
+    broken = plan.fault
+    if broken is None and plan.mode is Mode.ORPHAN:
+        broken = Fault.DROP_CANCEL  # the plain miss: the cancel gets lost on its way
+    return Scenario(
+        knobs=plan.knobs,
+        fault=broken,
+        paid_pool=paid,
+        overflow_pool=overflow,
+        prefix=prefix_of(run),
+        seed=plan.seed,
+    )
 
 
 def _clean_up(

@@ -109,7 +109,7 @@ def _rows_of(store: StoreName, config: RowStore, clock: Clock) -> RowSource:
 
         return JsonLines(store, config)
     if isinstance(config, RedisGatewayStore | RedisLeaseStore | RedisQueueStore):
-        from orphanwatch.exporter.stores.redis_rows import redis_rows
+        from orphanwatch.exporter.stores.redis.rows import redis_rows
 
         return redis_rows(store, config, clock)
     from orphanwatch.exporter.stores.http.documents import HttpDocuments

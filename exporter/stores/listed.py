@@ -1,6 +1,7 @@
 """Leases and queues of sources that list all there is at each read: answered from the list."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import repeat
 from typing import ClassVar, Final
 
 from orphanwatch.exporter.columns import COLUMNS
@@ -43,8 +44,11 @@ class _Listed:
         rows = self._source.read(windows)
         if stated == names:
             return rows
-        places = [stated.index(name) if name in stated else None for name in names]
-        return (tuple(None if place is None else row[place] for place in places) for row in rows)
+        # Column by column: a fraction of the time that a look into each row would take.
+        columns = dict(zip(stated, zip(*rows, strict=True), strict=False))  # no rows, no columns
+        if not columns:
+            return ()
+        return zip(*(columns.get(name, repeat(None)) for name in names), strict=False)
 
 
 class ListedLeases(_Listed):

@@ -138,7 +138,7 @@ class Gateway(Store, Protocol):
         ...
 
     def newest_ids(self, windows: Windows, most: int) -> Sequence[str]:
-        """Return the ids of at most so many looked-at tasks, those submitted last; for ``check``."""
+        """Return at most so many ids of looked-at tasks, those submitted last; for ``check``."""
         ...
 
 

@@ -13,8 +13,8 @@ from orphanwatch.exporter.config_redis import RedisSource
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.redis_connection import Wire, packed
-from orphanwatch.exporter.stores.redis_wire import RedisDatabase
+from orphanwatch.exporter.stores.redis.connection import Wire, packed
+from orphanwatch.exporter.stores.redis.wire import RedisDatabase
 
 Event = dict[str, Any]
 """What a worker says: ``type``, ``hostname``, ``timestamp`` and more."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import compress
 
 from orphanwatch.exporter.config_redis import RedisSource
-from orphanwatch.exporter.stores.redis_wire import WRONG_TYPE, RedisDatabase
+from orphanwatch.exporter.stores.redis.wire import WRONG_TYPE, RedisDatabase
 
 
 class RqKeys:

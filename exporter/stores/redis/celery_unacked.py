@@ -12,10 +12,10 @@ from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config_redis import RedisSource
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import instants_of, task_ids_of, texts_of
-from orphanwatch.exporter.stores.redis_connection import Reply
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import BATCH
+from orphanwatch.exporter.stores.redis.cells import instants_of, task_ids_of, texts_of
+from orphanwatch.exporter.stores.redis.connection import Reply
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import BATCH
 from orphanwatch.exporter.stores.rows import Row
 
 # Messages hold what a task is called with: a whole prompt, each. So fewer go at once.

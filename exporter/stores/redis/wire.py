@@ -16,8 +16,8 @@ from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, seconds
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.stores.redis_connection import Reply, Wire, bulk, connection_of, packed
-from orphanwatch.exporter.stores.redis_problems import code_of, problem_of
+from orphanwatch.exporter.stores.redis.connection import Reply, Wire, bulk, connection_of, packed
+from orphanwatch.exporter.stores.redis.problems import code_of, problem_of
 
 BATCH: Final = 2_000
 """How many commands go out at once, and how many keys a scan looks at: a few milliseconds."""

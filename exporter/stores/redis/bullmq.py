@@ -13,9 +13,9 @@ from orphanwatch.exporter.config_redis import RedisLeaseSource, RedisSource
 from orphanwatch.exporter.instants import SECOND, Instant, Micros, seconds
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import Instants, instants_of, task_ids_of, texts_of
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import WRONG_TYPE, RedisDatabase
+from orphanwatch.exporter.stores.redis.cells import Instants, instants_of, task_ids_of, texts_of
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import WRONG_TYPE, RedisDatabase
 from orphanwatch.exporter.stores.rows import Row, RowSource
 
 _LISTS: Final = ("wait", "paused", "active")

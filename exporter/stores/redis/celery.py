@@ -9,12 +9,12 @@ from orphanwatch.exporter.config_redis import RedisSource
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_celery_events import EventStream, Noise
-from orphanwatch.exporter.stores.redis_celery_results import CeleryGateway
-from orphanwatch.exporter.stores.redis_celery_running import RunningTasks
-from orphanwatch.exporter.stores.redis_celery_unacked import CeleryUnacked
-from orphanwatch.exporter.stores.redis_cells import task_ids_of, texts_of
-from orphanwatch.exporter.stores.redis_source import RedisRows
+from orphanwatch.exporter.stores.redis.celery_events import EventStream, Noise
+from orphanwatch.exporter.stores.redis.celery_results import CeleryGateway
+from orphanwatch.exporter.stores.redis.celery_running import RunningTasks
+from orphanwatch.exporter.stores.redis.celery_unacked import CeleryUnacked
+from orphanwatch.exporter.stores.redis.cells import task_ids_of, texts_of
+from orphanwatch.exporter.stores.redis.source import RedisRows
 from orphanwatch.exporter.stores.rows import Row, RowSource
 
 _LISTENING_SECONDS: Final = 3.0

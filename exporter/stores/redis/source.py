@@ -11,8 +11,8 @@ from orphanwatch.exporter.model import Rejected
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.http.live import PRESENT
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import readable
-from orphanwatch.exporter.stores.redis_wire import RedisDatabase
+from orphanwatch.exporter.stores.redis.cells import readable
+from orphanwatch.exporter.stores.redis.wire import RedisDatabase
 from orphanwatch.exporter.stores.rows import Row
 
 

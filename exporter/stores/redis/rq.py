@@ -14,13 +14,13 @@ from orphanwatch.exporter.instants import seconds
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import instants_of
-from orphanwatch.exporter.stores.redis_lease_form import LeaseForm, LeaseTable
-from orphanwatch.exporter.stores.redis_leases import RedisLeases
-from orphanwatch.exporter.stores.redis_rq_jobs import RqGateway
-from orphanwatch.exporter.stores.redis_rq_keys import RqKeys
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import WRONG_TYPE
+from orphanwatch.exporter.stores.redis.cells import instants_of
+from orphanwatch.exporter.stores.redis.lease_form import LeaseForm, LeaseTable
+from orphanwatch.exporter.stores.redis.leases import RedisLeases
+from orphanwatch.exporter.stores.redis.rq_jobs import RqGateway
+from orphanwatch.exporter.stores.redis.rq_keys import RqKeys
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import WRONG_TYPE
 from orphanwatch.exporter.stores.rows import Row, RowSource
 
 _COLUMNS: Final = {

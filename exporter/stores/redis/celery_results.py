@@ -15,9 +15,9 @@ from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import instants_of, task_ids_of
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import WRONG_TYPE
+from orphanwatch.exporter.stores.redis.cells import instants_of, task_ids_of
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import WRONG_TYPE
 from orphanwatch.exporter.stores.rows import Row
 
 _STATUS: Final = re.compile(r'\{"status": ?"([A-Z]+)"')

@@ -8,7 +8,7 @@ from typing import Literal
 from orphanwatch.exporter.config_redis import RedisLeaseSource, Unit
 from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.key_patterns import KeyPattern
-from orphanwatch.exporter.stores.redis_cells import Instants
+from orphanwatch.exporter.stores.redis.cells import Instants
 
 
 @dataclass(frozen=True, kw_only=True)

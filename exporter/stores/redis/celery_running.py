@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from orphanwatch.exporter.instants import Instant, parse_instant
-from orphanwatch.exporter.stores.redis_celery_events import Event
+from orphanwatch.exporter.stores.redis.celery_events import Event
 
 _ENDS: Final = frozenset(
     f"task-{how}" for how in ("succeeded", "failed", "retried", "revoked", "rejected", "cancelled")

@@ -20,21 +20,21 @@ def redis_rows(store: StoreName, config: RedisSource, clock: Clock) -> RowSource
     if find_spec("redis") is None:
         return _WithoutDriver(store)
     if config.preset == "rq":
-        from orphanwatch.exporter.stores.redis_rq import rq_rows
+        from orphanwatch.exporter.stores.redis.rq import rq_rows
 
         return rq_rows(store, config, clock)
     if config.preset == "celery":
-        from orphanwatch.exporter.stores.redis_celery import celery_rows
+        from orphanwatch.exporter.stores.redis.celery import celery_rows
 
         return celery_rows(store, config, clock)
     if config.preset == "bullmq":
-        from orphanwatch.exporter.stores.redis_bullmq import bullmq_rows
+        from orphanwatch.exporter.stores.redis.bullmq import bullmq_rows
 
         return bullmq_rows(store, config, clock)
     if not isinstance(config, RedisLeaseSource):
         raise TypeError(f"no {store} store in Redis without a preset")  # the config checks that
-    from orphanwatch.exporter.stores.redis_lease_form import LeaseForm
-    from orphanwatch.exporter.stores.redis_leases import RedisLeases
+    from orphanwatch.exporter.stores.redis.lease_form import LeaseForm
+    from orphanwatch.exporter.stores.redis.leases import RedisLeases
 
     return RedisLeases(config, clock, LeaseForm.of(config), frozenset(config.stated()))
 

@@ -11,15 +11,15 @@ from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import (
+from orphanwatch.exporter.stores.redis.cells import (
     Instants,
     instants_of,
     task_ids_of,
     texts_of,
 )
-from orphanwatch.exporter.stores.redis_lease_form import LeaseForm, LeaseTable
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import BATCH, WRONG_TYPE
+from orphanwatch.exporter.stores.redis.lease_form import LeaseForm, LeaseTable
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import BATCH, WRONG_TYPE
 from orphanwatch.exporter.stores.rows import Row
 
 # What PTTL says of a key that has no expiry; of one that is not there it is less.

@@ -8,10 +8,10 @@ from orphanwatch.exporter.config_redis import RedisSource
 from orphanwatch.exporter.instants import SECOND, Instant
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
-from orphanwatch.exporter.stores.redis_cells import instants_of, task_ids_of, texts_of
-from orphanwatch.exporter.stores.redis_rq_keys import RqKeys
-from orphanwatch.exporter.stores.redis_source import RedisRows
-from orphanwatch.exporter.stores.redis_wire import BATCH, WRONG_TYPE
+from orphanwatch.exporter.stores.redis.cells import instants_of, task_ids_of, texts_of
+from orphanwatch.exporter.stores.redis.rq_keys import RqKeys
+from orphanwatch.exporter.stores.redis.source import RedisRows
+from orphanwatch.exporter.stores.redis.wire import BATCH, WRONG_TYPE
 from orphanwatch.exporter.stores.rows import Row
 
 _FIELDS: Final = ("origin", "status", "created_at", "enqueued_at", "started_at", "ended_at")
