@@ -12,7 +12,7 @@ from orphanwatch.exporter.findings import Finding, Level
 from orphanwatch.exporter.id_advice import Advice, Merged, Pair, Samples, advise
 from orphanwatch.exporter.id_disguises import is_telling
 from orphanwatch.exporter.ids import NO_RULE
-from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.names import OTHER_POOL, StoreName
 from orphanwatch.exporter.readings import Readings
 
 _WHERE: Final = "identity"
@@ -155,8 +155,9 @@ def _effect(advice: Advice) -> str:
 
 def _proposal(advice: Advice, lines: Collection[tuple[str, str]]) -> Iterator[Finding]:
     several = f"{len(lines)} lines" if len(lines) > 1 else "line"
+    nothing_joins = any(join.before == 0 < join.after for join in advice.joins.values())
     yield Finding(
-        Level.NOTE,
+        Level.WRONG if nothing_joins else Level.NOTE,
         _WHERE,
         f"spelled in another way: the next {several}, set in the config, would make "
         f"{_effect(advice)}",
@@ -201,6 +202,14 @@ def _pool_findings(config: Config, readings: Readings) -> Iterator[Finding]:
     pools = {lease.pool for lease in readings.leases.unreleased} | {
         task.pool for task in readings.gateway.tasks.values()
     }
+    if pools == {None}:
+        yield Finding(
+            Level.NOTE,
+            "pools",
+            f"no store says which pool a task is in: all of them are in pool {OTHER_POOL!r}, and "
+            "no overflow pool's admission closes for an orphan; map pool in the gateway or the "
+            "leases",
+        )
     for pool in sorted(pool for pool in pools if pool is not None and pool not in config.pools):
         yield Finding(
             Level.NOTE, "pools", f"the stores name pool {pool!r}, which is not configured"

@@ -257,10 +257,18 @@ def _say(error: ValidationError) -> Iterator[str]:
         key = ".".join(names.get(str(part), str(part)) for part in loc)
         message = problem["msg"].removeprefix("Value error, ")
         if is_unknown:
-            message = "is no key we know; check its spelling"
+            message = _unknown_key(str(problem["loc"][-1]))
+        elif problem["type"].startswith("union_tag"):
+            key, message = f"{key}.type", _REMEDIES["type"]
         elif problem["type"] == "missing":
             message = "is missing; " + _REMEDIES.get(str(problem["loc"][-1]), "add it")
         yield f"{key}: {message}" if key else message
+
+
+def _unknown_key(key: str) -> str:
+    if "." not in key:
+        return "is no key we know; check its spelling"
+    return f"is no key; write it nested: {': {'.join(key.split('.'))}: ...{'}' * key.count('.')}"
 
 
 _REMEDIES: Final = {

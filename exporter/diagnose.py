@@ -111,7 +111,7 @@ def lines_of(diagnosis: Diagnosis) -> Iterator[str]:
     yield ""
     if diagnosis.hop is None:
         is_known = all(finding.is_broken is not None for finding in diagnosis.findings)
-        yield f"Hop: {'none shows itself broken' if is_known else 'can not be told'}."
+        yield f"Hop: none {'' if is_known else 'of those that can be told '}shows itself broken."
     else:
         yield f"Hop: {diagnosis.hop} ({words_of(diagnosis.hop)})"
     marks = {True: "broken", False: "sound", None: "unknown"}

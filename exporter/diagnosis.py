@@ -11,7 +11,7 @@ from typing import Final
 from orphanwatch.exporter import names
 from orphanwatch.exporter.drill.faults import HOP_WORDS, Hop
 from orphanwatch.exporter.model import Sample
-from orphanwatch.exporter.names import Action, Condition, Family, KeyKind
+from orphanwatch.exporter.names import Action, Condition, Family, Join, KeyKind
 
 Gauges = Mapping[Family, Sequence[Sample]]
 """What is shown; a family that is absent is unknown."""
@@ -60,7 +60,9 @@ def diagnose(gauges: Gauges, action: Action, reasons: tuple[str, ...]) -> Diagno
     findings = [judge(sight) for judge in _JUDGES]
     broken = next((finding.hop for finding in findings if finding.is_broken), None)
     findings.sort(key=lambda finding: (finding.hop is not broken, not finding.is_broken))
-    return Diagnosis(action, reasons, broken, tuple(findings), _next_step(action, broken))
+    is_whole = all(finding.is_broken is not None for finding in findings)
+    step = _next_step(action, broken, is_whole=is_whole)
+    return Diagnosis(action, reasons, broken, tuple(findings), step)
 
 
 def _ledger(sight: _Sight) -> HopFinding:
@@ -71,6 +73,11 @@ def _ledger(sight: _Sight) -> HopFinding:
         return _broken(
             Hop.LEDGER, f"{charged:g} tokens are charged under a worker's id, not a task's"
         )
+    joined = sight.total(names.JOIN_ABANDONED_TASKS, str(Join.WITH))
+    apart = sight.total(names.JOIN_ABANDONED_TASKS, str(Join.WITHOUT))
+    if apart and not joined:
+        said = f"none of {apart:g} abandoned tasks has a ledger row: do the ids join? see check"
+        return HopFinding(Hop.LEDGER, is_broken=None, said=said)
     return _sound(Hop.LEDGER, "no token is charged under a worker's id")
 
 
@@ -95,6 +102,8 @@ def _heartbeat(sight: _Sight) -> HopFinding:
             f"a heartbeat takes up to {period}, more than a third of the deadline budget: "
             "a worker hears of a cancel too late",
         )
+    if not periods:
+        return HopFinding(Hop.HEARTBEAT, is_broken=None, said="no lease is held: none was heard")
     return _sound(
         Hop.HEARTBEAT, f"heartbeats (longest silence {period}) fit into the deadline budget"
     )
@@ -179,8 +188,12 @@ _ACTION_STEPS: Final[Mapping[Action, str]] = {
 }
 
 
-def _next_step(action: Action, hop: Hop | None) -> str:
-    return _ACTION_STEPS[action] if hop is None else _STEPS[hop]
+def _next_step(action: Action, hop: Hop | None, *, is_whole: bool) -> str:
+    if hop is not None:
+        return _STEPS[hop]
+    if action is Action.SCALE and not is_whole:
+        return "Nothing shows itself broken, and not every hop can be told: see what is unknown."
+    return _ACTION_STEPS[action]
 
 
 def words_of(hop: Hop) -> str:

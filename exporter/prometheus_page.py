@@ -51,10 +51,14 @@ def _ask(url: str, query: str) -> list[dict[str, Any]]:
     server = PrometheusConnect(url=url, retry=Retry(0), timeout=TIMEOUT_SECONDS)
     try:
         answer: list[dict[str, Any]] = server.custom_query(query)
-    except (requests.RequestException, PrometheusApiClientException, ValueError) as error:
-        # Not "from error": its text may hold what stands in the URL.
+    # Not "from error", below: its text may hold what stands in the URL.
+    except (PrometheusApiClientException, ValueError):
         raise PrometheusError(
-            f"the server did not answer ({type(error).__name__}); "
-            "check --prometheus.url, and that it is a Prometheus server"
+            "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
+        ) from None
+    except requests.RequestException:
+        raise PrometheusError(
+            f"the server does not answer within {TIMEOUT_SECONDS} s; "
+            "check --prometheus.url, and that it runs"
         ) from None
     return answer

@@ -1,8 +1,9 @@
 """The state file: its tables, its one owner, and what is wrong with it when it can't be used.
 
 It is SQLite in WAL mode, so that others may read it (the propagation samples, for one) while its
-owner writes; a drill adds its own samples to that table, beside the owner, in one short write. ``synchronous=FULL`` costs one flush per changed refresh, and what was committed
-outlives a killed process and a power cut alike; so what was published is never taken back.
+owner writes; a drill adds its own samples to that table, beside the owner, in one short write.
+``synchronous=FULL`` costs one flush per changed refresh, and what was committed outlives a killed
+process and a power cut alike; so what was published is never taken back.
 """
 
 import fcntl

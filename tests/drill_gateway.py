@@ -19,8 +19,19 @@ from documentation import DOCS, blocks
 from nginx_server import running_nginx
 from stack_file import TABLES
 
+READS_ON: Final = """
+proxy_store store/$request_id;
+proxy_ignore_client_abort on;
+proxy_buffer_size 1k;
+proxy_buffers 8 1k;
+proxy_busy_buffers_size 2k;
+"""
 TOKENS_PER_SECOND: Final = 40
 LOG: Final = "/var/log/nginx/orphanwatch.log"
+EVENT: Final = (
+    b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","model":"tiny","choices":'
+    b'[{"index":0,"delta":{"content":" river"},"finish_reason":null}]}\n\n'
+)
 TOKEN: Final = "sk-hunter2"  # noqa: S105  (made up)
 
 
@@ -35,7 +46,7 @@ class Ways:
     answer_tokens: int | None = None
     """How long answers are; None is as long as they may be."""
     silent: bool = False
-    """Whether no token ever comes."""
+    """Whether no worker ever takes a request."""
 
 
 @dataclass
@@ -93,6 +104,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _decode(self, request: Arrived, task_id: str) -> None:
         engine, worker = self.server, f"worker-{len(self.server.arrived)}"
+        if engine.ways.silent:
+            engine.is_over.wait(60)
+            self.close_connection = True
+            return
         engine.write(
             "INSERT INTO leases VALUES (?, ?, 'overflow', ?, NULL, NULL)",
             task_id,
@@ -102,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = engine.ways.answer_tokens or request.body["max_tokens"]
         key = task_id if engine.ways.keyed else worker
         while request.decoded < length and not engine.is_over.wait(4 / TOKENS_PER_SECOND):
-            self._send(request, [] if engine.ways.silent else [b'data: {"t": "x"}\n\n'] * 4)
+            self._send(request, [EVENT] * 4)
             if request.is_gone and engine.ways.honours:
                 break
             request.decoded += 4
@@ -159,7 +174,7 @@ class RealGateway:
         (self.folder / "orphanwatch.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
 
 
-def body(upstream: int, *, keeps_id: bool, ignores_abort: bool) -> str:
+def body(upstream: int, *, keeps_id: bool, reads_on: bool) -> str:
     """Return the blocks of the preset's page as nginx's config."""
     page = (DOCS / "presets" / "nginx.md").read_text(encoding="utf-8")
     formats, location = blocks(page, "nginx")
@@ -167,22 +182,21 @@ def body(upstream: int, *, keeps_id: bool, ignores_abort: bool) -> str:
     if keeps_id:
         assert "default $request_id;" in formats
         formats = formats.replace("default $request_id;", "default $http_x_request_id;")
-    if ignores_abort:
-        location = location.replace(
-            "proxy_buffering", "proxy_ignore_client_abort on;\nproxy_buffering"
-        )
+    if reads_on:
+        assert "proxy_buffering off;" in location
+        location = location.replace("proxy_buffering off;", READS_ON)
     server = f"upstream llm {{ server 127.0.0.1:{upstream}; }}\n"
     return f"{formats}{server}server {{ listen 127.0.0.1:PORT; {location} }}"
 
 
 @contextmanager
 def running_gateway(
-    folder: Path, ways: Ways, *, keeps_id: bool = False, ignores_abort: bool = False
+    folder: Path, ways: Ways, *, keeps_id: bool = False, reads_on: bool = False
 ) -> Iterator[RealGateway]:
     """Run engine and nginx until the block ends.
 
-    ``keeps_id`` has nginx take the client's id, ``ignores_abort`` has it not notice that a client
-    has left; without them it is as the preset's page says.
+    ``keeps_id`` has nginx take the client's id, ``reads_on`` has it read answers to their
+    end, client or no client; without them it is as the preset's page says.
     """
     database = folder / "stack.db"
     with closing(sqlite3.connect(database)) as books, books:
@@ -192,7 +206,7 @@ def running_gateway(
     with Engine(database, ways) as engine:
         thread = threading.Thread(target=engine.serve_forever, daemon=True)
         thread.start()
-        text = body(engine.port, keeps_id=keeps_id, ignores_abort=ignores_abort)
+        text = body(engine.port, keeps_id=keeps_id, reads_on=reads_on)
         try:
             with running_nginx(folder, text) as nginx:
                 gateway = RealGateway(folder, f"{nginx.url}/v1", engine)

@@ -8,7 +8,7 @@ from orphanwatch.exporter.demo.tables import open_database
 from orphanwatch.exporter.drill.faults import Fault, Mode
 from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.report import DrillReport
-from orphanwatch.exporter.drill.run import LOOK_EVERY
+from orphanwatch.exporter.drill.run import LOOK_EVERY, Pace
 from orphanwatch.exporter.drill.session import Plan, expected_mode, run_drill
 from orphanwatch.exporter.instants import Instant, Micros
 
@@ -43,8 +43,9 @@ def drill(
     seed: int = 0,
     knobs: Knobs | None = None,
     look_every: Micros = LOOK_EVERY,
+    pace: Pace = lambda _offset: None,
 ) -> DrillReport:
-    """Play one drill without waiting, and return its report."""
+    """Play one drill without waiting, and return its report; ``pace`` is called at each step."""
     plan = Plan(
         knobs=knobs or Knobs(),
         mode=mode or expected_mode(fault),
@@ -52,4 +53,4 @@ def drill(
         seed=seed,
         look_every=look_every,
     )
-    return run_drill(plan, config, folder, lambda _: (START, lambda _offset: None))
+    return run_drill(plan, config, folder, lambda _: (START, pace))

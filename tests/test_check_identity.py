@@ -280,7 +280,7 @@ def test_without_a_gateway_leases_and_ledger_are_compared(tmp_path: Path) -> Non
             "window; the others may be yet to come"
         ),
         (
-            "note   identity: spelled in another way: the next 2 lines, set in the config, would "
+            "wrong  identity: spelled in another way: the next 2 lines, set in the config, would "
             "make 12 of 12 task ids of unreleased leases ledger keys of the newest window (now 0)"
         ),
         "note   stores.ledger.strip_prefix: chatcmpl-",

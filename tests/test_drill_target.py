@@ -3,12 +3,14 @@
 import json
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +48,16 @@ def reported(gateway: RealGateway, answer: Answer) -> Any:
     return json.loads((gateway.folder / "r.json").read_text(encoding="utf-8"))
 
 
+def charged_after(gateway: RealGateway, request: Any, instant: float) -> float:
+    """Return what the ledger itself says of a request."""
+    with closing(sqlite3.connect(gateway.folder / "stack.db")) as books:
+        [(tokens,)] = books.execute(
+            "SELECT sum(tokens) FROM ledger WHERE task_id = ? AND charged_at > ?",
+            (request["task_id"], instant),
+        )
+    return float(tokens)
+
+
 def test_a_gateway_that_honours_a_disconnect_is_promoted(tmp_path: Path) -> None:
     """Nginx makes its own ids, as its page says, and the drill's are found by their retry id."""
     with running_gateway(tmp_path, Ways()) as gateway:
@@ -62,7 +74,7 @@ def test_a_gateway_that_honours_a_disconnect_is_promoted(tmp_path: Path) -> None
     for request in (first, second):
         assert request["task_id"].startswith("orphanwatch-drill-")
         assert len(request["store_id"]) == 32
-        assert 1 <= request["left_s"] < 1.5
+        assert 1 <= request["left_s"] < 2
         assert 0 < request["events"] <= 48
         assert request["propagation_s"] < 1
     assert (retry["left_s"], retry["events"]) == (None, 200)
@@ -92,14 +104,16 @@ def test_one_that_ignores_it_misses_the_cancel(tmp_path: Path) -> None:
     assert "can't see this" not in answer.out
     left = report["requests"][:2]
     assert [one["store_id"] for one in left] == [one["task_id"] for one in left]
-    # 200 tokens at 40 a second, of which 2 s were within the cutoff.
-    assert all(60 <= one["orphan_tokens"] <= 124 for one in left)
+    for one in left:
+        cutoff = datetime.fromisoformat(one["sent_at"]).timestamp() + one["left_s"] + 1
+        assert one["orphan_tokens"] == pytest.approx(charged_after(gateway, one, cutoff), abs=4)
+        assert one["orphan_tokens"] >= 60
     assert report["orphan_token_delta"] >= max(one["orphan_tokens"] for one in left)
 
 
 def test_a_proxy_that_does_not_notice_is_found_out_by_the_drill_alone(tmp_path: Path) -> None:
     """The engine would stop; nginx reads on for it, and writes the cancel down when all is over."""
-    with running_gateway(tmp_path, Ways(), ignores_abort=True) as gateway:
+    with running_gateway(tmp_path, Ways(), reads_on=True) as gateway:
         answer = drill(gateway, "--report", "r.json")
 
     assert (answer.code, answer.err) == (1, ""), answer.out
@@ -292,8 +306,8 @@ def test_to_leave_is_to_close_the_connection(tmp_path: Path, *, tls: bool) -> No
     assert (told.problem, told.ended_at) == ("", None)
     assert told.left_at is not None
     assert told.events > 0
-    assert 0.5 <= seconds(told.left_at - told.sent_at) < 1
-    assert noted[0] - seconds(told.left_at) < 0.5
+    assert 0.5 <= seconds(told.left_at - told.sent_at) < 2
+    assert noted[0] - seconds(told.left_at) < 1
 
 
 def ask_once(at: DrillTarget) -> Told:

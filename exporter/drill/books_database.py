@@ -105,9 +105,9 @@ class Database:
     def _say(self, error: DBAPIError) -> str:
         """Return what the driver said, without anything secret of the URL."""
         original: Any = error.orig
-        number = getattr(original, "sqlstate", None) or (*getattr(original, "args", ()), None)[0]
+        codes = {getattr(original, "sqlstate", None), *getattr(original, "args", ())[:1]}
         words = str(original).strip() or "failed"
-        if number in _FORBIDDING or "readonly" in words:
+        if codes & _FORBIDDING or "readonly" in words:
             return _FORBIDDEN
         explained = self._dialect.explain(error)
         said = (explained.said if explained is not None else words).splitlines()[0]

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from sqlalchemy import (
+    REAL,
     Boolean,
     ColumnClause,
     ColumnElement,
@@ -30,6 +31,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import NoSuchTableError
 from sqlalchemy.types import NullType, TypeEngine
 
@@ -276,4 +278,10 @@ class SqlBook:
         probe = select(column).where(column.is_not(None)).limit(_SAMPLED)
         cells = telling(row[0] for row in self._execute(probe).all())
         is_typed = self._database.kind != "sqlite"
+        if is_typed and isinstance(kind, REAL | mysql.FLOAT):
+            raise StoreError(
+                self._store,
+                f"its column {column.name} is a number of four bytes, which holds an epoch to a "
+                "minute or two; make it DOUBLE PRECISION, or a native timestamp",
+            )
         return instant_form(kind, cells, self._config.zone, is_typed=is_typed)

@@ -76,13 +76,13 @@ def drill() -> None:
 @_config_option
 @click.option(
     "--mode",
-    type=click.Choice(list(Mode)),
+    type=click.Choice([str(mode) for mode in Mode]),
     help="Whether cancels are to arrive; by default what the fault lets expect.",
 )
 @click.option(
     "--fault",
     "faults",
-    type=click.Choice(list(Fault)),
+    type=click.Choice([str(fault) for fault in Fault]),
     multiple=True,
     help="The hop to break: one at a time.",
 )
@@ -124,8 +124,8 @@ def run(
     ctx: click.Context,
     config_file: Path | None,
     *,
-    mode: Mode | None,
-    faults: tuple[Fault, ...],
+    mode: str | None,
+    faults: tuple[str, ...],
     everything: bool,
     speed: float,
     tasks: int | None,
@@ -178,7 +178,7 @@ def run(
     _write(report_file, reports, as_list=everything)
     if everything:
         click.echo("\n" + "\n".join(_promotion_table(reports)))
-    click.echo("\nRollback, in this order:")
+    click.echo("\nWere this for real, roll back in this order:")
     for number, step in enumerate(_ROLLBACK, 1):
         click.echo(f"  {number}. {step}")
     click.echo(_CLEAN)
@@ -232,8 +232,8 @@ def _refuse_mixed(ctx: click.Context, *, is_target: bool) -> None:
 
 def _plans(
     knobs: Knobs,
-    mode: Mode | None,
-    faults: Sequence[Fault],
+    mode: str | None,
+    faults: Sequence[str],
     seed: int,
     *,
     everything: bool,
@@ -247,9 +247,14 @@ def _plans(
             raise click.UsageError("--all runs every fault: leave --fault and --mode out")
         chosen: list[Fault | None] = [None, *Fault]
     else:
-        chosen = [faults[0] if faults else None]
+        chosen = [Fault(faults[0]) if faults else None]
     return [
-        Plan(knobs=knobs, mode=mode or expected_mode(fault), fault=fault, seed=seed)
+        Plan(
+            knobs=knobs,
+            mode=Mode(mode) if mode is not None else expected_mode(fault),
+            fault=fault,
+            seed=seed,
+        )
         for fault in chosen
     ]
 

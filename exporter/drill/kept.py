@@ -25,6 +25,7 @@ class Kept:
             shape=books.shape,
             states_starts=books.states(StoreName.LEDGER, "started_at"),
             states_prompts=books.states(StoreName.LEDGER, "prompt_tokens"),
+            states_acquisitions=books.states(StoreName.LEASES, "acquired_at"),
             states_beats=books.states(StoreName.LEASES, "heartbeat_at"),
         )
 

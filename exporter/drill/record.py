@@ -33,6 +33,7 @@ class Record:
     """What a charge is: tokens as they are spent, or the one row at the end of a lease."""
     states_starts: bool = True
     states_prompts: bool = True
+    states_acquisitions: bool = True
     states_beats: bool = True
     requests: dict[str, Request] = field(default_factory=dict)
     cancelled_at: dict[str, Instant] = field(default_factory=dict)

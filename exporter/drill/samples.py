@@ -46,7 +46,7 @@ def samples_of(report: DrillReport) -> tuple[DrillSample, ...]:
 
 
 def source_of(report: DrillReport) -> str:
-    """Return the mark of a drill's samples: ``drill``, or ``drill:`` and the hop that was broken."""
+    """Return the mark of a drill's samples: ``drill``, with the hop that was broken, if any."""
     return DRILL_SOURCE if report.truth.hop is None else f"{DRILL_SOURCE}:{report.truth.hop}"
 
 

@@ -26,6 +26,7 @@ from orphanwatch.exporter.stores.http.problems import (
 )
 
 _LONGEST_LINE: Final = 1024 * 1024
+_NOT_TAKEN: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _EVENT: Final = b"data:"
 _LAST_EVENT: Final = b"[DONE]"
 
@@ -58,6 +59,7 @@ class Client:
         self._target = target
         self._clock = clock
         self._connection = _connection(target)
+        self._sock: socket.socket | None = None
         self._lock = threading.Lock()
         self._left_at: Instant | None = None
         self._is_through = False
@@ -75,7 +77,9 @@ class Client:
         sent_at, problem = self._clock(), ""
         try:
             self._connection.connect()
-            self._connection.sock.settimeout(None)  # the timer ends it
+            # Kept, since http.client hands it over to an answer that ends with the connection.
+            self._sock = self._connection.sock
+            self._sock.settimeout(None)  # the timer ends it
             if self._left_at is not None:
                 return self._told(sent_at, None, "")
             sent_at = self._clock()
@@ -101,17 +105,23 @@ class Client:
             if self._is_through or self._left_at is not None:
                 return
             self._left_at = self._clock()
-            sock = self._connection.sock
-        if sock is not None:
+        if self._sock is not None:
             try:
                 # The socket's own: TLS would take its leave in words that a crash does not say.
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+                socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
             except OSError:  # the gateway was faster
                 return
 
     def _read(self, response: http.client.HTTPResponse) -> str:
         """Count the events of a stream up to its end; return what was wrong with it."""
         place = place_of(self._target.url)
+        if response.status in _NOT_TAKEN:
+            return (
+                f"{place} does not take the request ({response.status}); check "
+                "model, max_tokens_key and ignore_eos"
+            )
+        if response.status == HTTPStatus.TOO_MANY_REQUESTS:
+            return f"{place} lets no more requests in now (429); drill when its limits allow it"
         if response.status != HTTPStatus.OK:
             return refusal_of(response.status, place, self._target)
         kind = response.headers.get_content_type()

@@ -22,6 +22,7 @@ from orphanwatch.exporter.drill.target_requests import (
     target_named,
 )
 from orphanwatch.exporter.drill.target_verdict import judge
+from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import format_duration, micros
 
 _EXIT_CANT_TELL: Final = 2
@@ -44,11 +45,20 @@ def run_target(
     length = micros(bound)
     rehearsed = rehearse(plan, config, length, wall_clock, _say)
     found = target_report_of(rehearsed, judge(rehearsed, config, length))
-    if report is not None:
-        text = json.dumps(found.model_dump(mode="json"), indent=2)
-        report.write_text(text + "\n", encoding="utf-8")
     click.echo("\n".join(target_lines(found)))
+    if report is not None:
+        _write(report, found)
     return _exit_code(found)
+
+
+def _write(file: Path, report: TargetReport) -> None:
+    text = json.dumps(report.model_dump(mode="json"), indent=2)
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DrillError(
+            f"{file} can't be written: {error.strerror}; choose another --report"
+        ) from error
 
 
 def _exit_code(report: TargetReport) -> int:

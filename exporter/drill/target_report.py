@@ -148,7 +148,7 @@ def target_lines(report: TargetReport) -> Iterator[str]:
         yield f"  hop {report.hop}: {HOP_WORDS[report.hop]}"
     for word, sentences in (
         ("found", report.findings),
-        (_CANT_TELL, report.doubts),
+        ("not known", report.doubts),
         ("note", report.notes),
     ):
         yield from (f"  {word}: {sentence}" for sentence in sentences)
@@ -167,5 +167,5 @@ def _end_of(request: RequestReport) -> str:
 def _shown(request: RequestReport) -> str:
     words = [f"attempt {request.attempt}", f"orphan tokens {request.orphan_tokens:g}"]
     if request.propagation_s is not None:
-        words.append(f"stopped {request.propagation_s:.2f} s after its cancel")
+        words.append(f"by the exporter {request.propagation_s:.2f} s from cancel to stop")
     return ", ".join(words)

@@ -21,7 +21,7 @@ from orphanwatch.exporter.reading import read_stores
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.state import CounterBook
 from orphanwatch.exporter.state_memory import LeaseKey
-from orphanwatch.exporter.stops import cutoff_of, is_live, pool_of
+from orphanwatch.exporter.stops import cutoff_of, first_lease, is_live, pool_of
 from orphanwatch.exporter.stores.questions import Windows
 
 
@@ -127,16 +127,17 @@ class TargetWatch:
                 one.ask: self._cutoff(one, tasks.get(one.ask), leases.get(ids[one.ask], ()))
                 for one in sent
             }
-            charges = self._channels.ledger.ask(
-                lambda ledger: ledger.charges(
-                    [
-                        # While its client waits, nothing of it is orphan.
-                        Cutoff(ids[ask], cutoff or windows.at, None)
-                        for ask, cutoff in cutoffs.items()
-                    ],
-                    windows,
-                    None,
-                )
+            charges = self._charges(
+                [
+                    # While its client waits, nothing of it is orphan.
+                    Cutoff(
+                        ids[ask],
+                        cutoff or windows.at,
+                        _start_of(tasks.get(ask), leases.get(ids[ask], ())),
+                    )
+                    for ask, cutoff in cutoffs.items()
+                ],
+                windows,
             )
         finally:
             self._channels.end()
@@ -153,12 +154,16 @@ class TargetWatch:
                     if is_live(lease, config, beats=beats, at=at)
                 ),
                 cutoff=cutoffs[ask],
-                charges=(charges or {}).get(task_id),
+                charges=charges.get(task_id),
                 exporter_tokens=tokens.get(task_id, 0.0),
                 propagation=settled.get(task_id),
             )
             for ask, task_id in ids.items()
         }
+
+    def _charges(self, cutoffs: Sequence[Cutoff], windows: Windows) -> Mapping[str, Charges]:
+        answer = self._channels.ledger.ask(lambda ledger: ledger.charges(cutoffs, windows, None))
+        return answer or {}
 
     def _cutoff(self, one: Sent, task: Task | None, leases: Sequence[Lease]) -> Instant | None:
         pool = pool_of(task, leases, self._config)
@@ -186,6 +191,13 @@ class TargetWatch:
         for (task_id, _, _), lease in found.items():
             by_task.setdefault(task_id, []).append(lease)
         return by_task
+
+
+def _start_of(task: Task | None, leases: Sequence[Lease]) -> Instant | None:
+    first = first_lease(leases)
+    if first is not None and first.acquired_at is not None:
+        return first.acquired_at
+    return None if task is None else task.submitted_at
 
 
 def _key(lease: Lease) -> LeaseKey:

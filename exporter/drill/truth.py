@@ -101,7 +101,10 @@ def _started(record: Record, task_id: str, charge: Charge) -> Instant:
 
 
 def _duplicates(record: Record, config: Config, at: Instant) -> int:
-    """Count each live lease beyond its request's first that is older than a grace."""
+    """Count each live lease beyond its request's first that is older than a grace.
+
+    Where the store does not say since when it is held, every lease is old enough.
+    """
     by_request: dict[str, list[tuple[Instant, str]]] = {}
     for lease in record.leases:
         if _is_live(record, config, lease, at):
@@ -112,7 +115,7 @@ def _duplicates(record: Record, config: Config, at: Instant) -> int:
         1
         for leases in by_request.values()
         for acquired, pool in sorted(leases)[1:]
-        if at - acquired > config.grace_of(config.label(pool))
+        if not record.states_acquisitions or at - acquired > config.grace_of(config.label(pool))
     )
 
 

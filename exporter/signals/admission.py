@@ -116,8 +116,7 @@ def _has_no_channel(readings: Readings, config: Config, pool: str) -> bool | Non
         lease.released_at is not None
         for watch in cancelled
         for lease in watch.leases
-        if lease.acquired_at is not None
-        and lease.acquired_at <= watch.stop.at
+        if (lease.acquired_at is None or lease.acquired_at <= watch.stop.at)
         and (lease.released_at is None or lease.released_at > watch.stop.at)
     )
     return len(cancelled) >= LEAST_SILENT_CANCELS and not released

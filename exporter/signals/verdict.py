@@ -7,7 +7,7 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import SECOND, Instant, format_duration
 from orphanwatch.exporter.model import NOT_CONFIGURED, StoreHealth, Verdict
-from orphanwatch.exporter.names import ARM_STORES, Action, Condition, StoreName
+from orphanwatch.exporter.names import ARM_STORES, Action, Condition, Join, StoreName
 from orphanwatch.exporter.signals.admission import Conditions
 from orphanwatch.exporter.signals.samples import Gauges
 
@@ -36,8 +36,27 @@ def verdict(
         reasons=(
             "no orphan tokens, no orphan lease and no duplicate in flight",
             "every store that the two arms need was read",
+            *_doubts(gauges),
         ),
     )
+
+
+def _doubts(gauges: Gauges) -> tuple[str, ...]:
+    """Return what makes a calm doubtful: ids that join nothing look like perfect health."""
+    rows = {sample.labels[0]: sample.value for sample in gauges.get(names.JOIN_ABANDONED_TASKS, ())}
+    apart, joined = rows.get(str(Join.WITHOUT), 0.0), rows.get(str(Join.WITH), 0.0)
+    nameless = rows.get(str(Join.NO_ID), 0.0)
+    doubts = []
+    if apart > 0 and joined == 0:
+        doubts.append(
+            f"but none of {apart:g} abandoned tasks has a ledger row: where ids don't join, "
+            "nothing can be seen; see orphanwatch check"
+        )
+    if nameless > 0:
+        doubts.append(
+            f"but {nameless:g} abandoned tasks have no id, and join nothing; see orphanwatch check"
+        )
+    return tuple(doubts)
 
 
 def _orphan_reasons(gauges: Gauges) -> tuple[str, ...]:

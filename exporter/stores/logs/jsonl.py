@@ -25,7 +25,6 @@ from orphanwatch.exporter.stores.rows import Row
 # So much of the timeout may go by before a reading stops and goes on at the next one.
 _SHARE: Final = 0.8
 # After so many lines of which none is a record, the log is not one that can be read.
-_TOO_MANY_BAD: Final = 20
 _MEGABYTE: Final = 1e6
 
 
@@ -174,8 +173,8 @@ class JsonLines:
             return
         bad = [(bad, count) for log in self._tail.logs for bad, count in log.bad.items()]
         total = sum(count for _, count in bad)
-        if total >= _TOO_MANY_BAD:
+        if total:
             raise self._folder.error(
-                f"none of {total} lines of {self._folder.path} is a record, the last of them "
-                f"{bad[-1][0].said}; check path:, columns: and the format in which it is written"
+                f"none of the {total} lines read of {self._folder.path} is a record, the last of "
+                f"them {bad[-1][0].said}; check path:, columns: and the format that is written"
             )

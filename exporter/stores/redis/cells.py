@@ -7,14 +7,16 @@ from typing import Final
 from orphanwatch.exporter.config_redis import Unit
 from orphanwatch.exporter.ids import IdRule
 from orphanwatch.exporter.instants import (
-    LARGEST_INSTANT,
     Instant,
-    checked_instant,
     parse_instant,
 )
 from orphanwatch.exporter.stores.cells import clean_ids
 
 MICROS_PER_UNIT: Final[dict[str, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
+
+# No worker beat before or will after: a stamp out here is of another unit than was declared.
+_EARLIEST: Final = round(1e9 * MICROS_PER_UNIT["s"])
+_LATEST: Final = round(1e10 * MICROS_PER_UNIT["s"])
 
 Instants = list[Instant | None]
 
@@ -48,7 +50,7 @@ def instants_of(
             pass  # one of them is no number: then one by one
         else:
             known = [instant for instant in read if instant is not None]
-            if not known or -LARGEST_INSTANT <= min(known) <= max(known) <= LARGEST_INSTANT:
+            if not known or _EARLIEST <= min(known) <= max(known) <= _LATEST:
                 return read, []
     return _one_by_one(cells, scale, zone)
 
@@ -76,7 +78,10 @@ def _instant_of(cell: str | None, scale: float | None, zone: tzinfo) -> Instant 
     if cell is None or not cell.strip():
         return None
     if scale is not None:
-        return checked_instant(round(float(cell) * scale))
+        instant = round(float(cell) * scale)
+        if not _EARLIEST <= instant <= _LATEST:
+            raise ValueError("decades off: another unit than the one declared")
+        return Instant(instant)
     if "-" not in cell and "T" not in cell.upper():
         raise ValueError("a bare number, where ISO 8601 is declared")
     return parse_instant(cell, zone)

@@ -7,6 +7,7 @@ from typing import Final
 from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config_redis import RedisSource
+from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.key_patterns import KeyPattern
 from orphanwatch.exporter.names import RejectReason, StoreName
@@ -30,7 +31,12 @@ _SET: Final = "zset"
 
 
 class RedisLeases(RedisRows):
-    """Leases that are found by a form; what it does not know, ``complete`` may add."""
+    """Leases that are found by a form; what it does not know, ``complete`` may add.
+
+    A lease that has ended is gone: nothing tells of the past.
+    """
+
+    tells_only_of_now = True
 
     def __init__(
         self, config: RedisSource, clock: Clock, form: LeaseForm, columns: frozenset[str]
@@ -39,10 +45,6 @@ class RedisLeases(RedisRows):
         super().__init__(StoreName.LEASES, config, clock)
         self._form = form
         self.columns = tuple(name for name in COLUMNS[StoreName.LEASES] if name in columns)
-        states_instants = any(name.endswith("_at") for name in self.columns)
-        self.tells_only_of_now = (
-            form.ttl is not None and form.score is None
-        ) or not states_instants
 
     def rows(self, windows: Windows) -> Sequence[Row]:  # noqa: ARG002  (the list is as of now)
         """Return the leases there are."""
@@ -55,6 +57,13 @@ class RedisLeases(RedisRows):
                 table = self._read_sets(table, self._form.member)
             self.complete(table)
             rows += self._rows_of(table)
+        if self._rejected and not rows:
+            last = self._rejected[-1]
+            raise StoreError(
+                StoreName.LEASES,
+                f"none of its {len(self._rejected)} records can be used, the last of them "
+                f"{last.key} ({last.reason}); check key, columns and unit",
+            )
         return rows
 
     def complete(self, table: LeaseTable) -> None:
