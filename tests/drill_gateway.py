@@ -208,6 +208,8 @@ def running_gateway(
         thread.start()
         text = body(engine.port, keeps_id=keeps_id, reads_on=reads_on)
         try:
+            # nginx takes it from where the tests run, not from its own folder.
+            text = text.replace("proxy_store store/", f"proxy_store {folder}/store/")
             with running_nginx(folder, text) as nginx:
                 gateway = RealGateway(folder, f"{nginx.url}/v1", engine)
                 gateway.configure()

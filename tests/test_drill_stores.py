@@ -242,7 +242,7 @@ def test_leases_in_redis_are_seen_in_every_form(
 ) -> None:
     """Though a lease is gone there once it ends; the keys of others stay as they were."""
     stack = with_redis_leases(tmp_path, redis_url, **form)
-    theirs = {"lease:x": "1", "orphanwatch-drill-": "2"}
+    theirs = {"cache:x": "1", "orphanwatch-drill-": "2"}
     with Redis.from_url(redis_url, decode_responses=True) as redis:
         redis.mset(theirs)
 
@@ -250,6 +250,22 @@ def test_leases_in_redis_are_seen_in_every_form(
 
         assert_told(report, fault)
         assert {key: redis.get(key) for key in redis.keys()} == theirs  # noqa: SIM118  (KEYS)
+
+
+def test_leases_of_others_in_redis_are_left_alone(tmp_path: Path, redis_url: str) -> None:
+    """By a drill and by a clean, though their ids look alike."""
+    form = FORMS["a hash at a key of its own"]
+    config = load_config(with_redis_leases(tmp_path, redis_url, **form).config_file)
+    theirs = {
+        f"lease:paid:w:{task_id}" for task_id in ("t", "orphanwatch_drill-1", "ORPHANWATCH-DRILL-1")
+    }
+    with Redis.from_url(redis_url, decode_responses=True) as redis:
+        for key in theirs:
+            redis.hset(key, mapping={"since": 1, "beat": 1})
+        drill(config, tmp_path, None, look_every=micros(8))
+        redis.hset("lease:paid:w:orphanwatch-drill-0-task-1", mapping={"since": 1})
+        assert clean(config, tmp_path).rows == 1
+        assert set(redis.scan_iter()) == theirs
 
 
 def test_keys_that_hold_one_lease_a_task_show_no_second_decoder(
