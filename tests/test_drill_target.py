@@ -72,7 +72,7 @@ def test_a_gateway_that_honours_a_disconnect_is_promoted(tmp_path: Path) -> None
     assert report["orphan_token_delta"] == 0
     first, second, retry = report["requests"]
     for request in (first, second):
-        assert request["task_id"].startswith("orphanwatch-drill-")
+        assert request["task_id"].startswith("orphanwatch-target-")
         assert len(request["store_id"]) == 32
         assert 1 <= request["left_s"] < 2
         assert 0 < request["events"] <= 48

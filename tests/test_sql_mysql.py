@@ -384,7 +384,8 @@ def changed(url: str, **parts: Any) -> str:
         ),
         pytest.param(
             lambda url: {"url": guarded(url, password="hunter2-wrong")},  # noqa: S106  (a made-up one)
-            "the server refuses the user or the password; check both in the url",
+            "the server refuses the user or the password; check both in the url; "
+            "an @ in a password is written %40",
             id="a wrong password",
         ),
         pytest.param(

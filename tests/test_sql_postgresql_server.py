@@ -157,7 +157,8 @@ FAULTS: list[Any] = [
     ),
     pytest.param(
         lambda url: guarded(url, password="hunter2-wrong"),  # noqa: S106  (a made-up one)
-        "the server refuses the user or the password; check both in the url",
+        "the server refuses the user or the password; check both in the url; "
+            "an @ in a password is written %40",
         id="a wrong password",
     ),
     pytest.param(
@@ -172,7 +173,8 @@ FAULTS: list[Any] = [
     ),
     pytest.param(
         lambda url: changed(url, host="no-such-host.invalid"),
-        "the name of its host is not known; check the host in the url",
+        "the name of its host is not known; check the host in the url; "
+            "an @ in a password is written %40",
         id="a host that is not known",
     ),
     pytest.param(

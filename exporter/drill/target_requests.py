@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from orphanwatch.exporter.config_drill import DrillTarget
 from orphanwatch.exporter.drill.knobs import Knobs
-from orphanwatch.exporter.drill.session import PREFIX
 from orphanwatch.exporter.drill.target_fixture import fixture_tokens, prompt_of, tokens_of
 from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.stores.http.problems import place_of
@@ -19,6 +18,9 @@ from orphanwatch.exporter.version import VERSION
 
 _RUN_BYTES: Final = 4
 _HIDDEN: Final = "<hidden>"
+
+TARGET_PREFIX: Final = "orphanwatch-target-"
+"""What the ids that are sent begin with: rows of them are the gateway's, no drill's to delete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class TargetPlan:
 
 def plan_of(target: DrillTarget, knobs: Knobs) -> TargetPlan:
     """Return the plan of one drill; raises ``DrillError`` where it would pass a cap."""
-    run = f"{PREFIX}{secrets.token_hex(_RUN_BYTES)}-"
+    run = f"{TARGET_PREFIX}{secrets.token_hex(_RUN_BYTES)}-"
     asks = [
         Ask(task_id=f"{run}{n}", retry_id=f"{run}request-{n}", attempt=1, leaves=True)
         for n in range(1, target.clients + 1)

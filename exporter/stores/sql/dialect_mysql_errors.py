@@ -5,7 +5,10 @@ from typing import Any, Final
 
 from orphanwatch.exporter.stores.sql.dialect import Explained
 
-_REFUSED: Final = Explained("the server refuses the user or the password", "check both in the url")
+_REFUSED: Final = Explained(
+    "the server refuses the user or the password",
+    "check both in the url; an @ in a password is written %40",
+)
 _NO_DATABASE: Final = Explained(
     "there is no such database, or the user may not use it", "check the name at the end of the url"
 )

@@ -8,7 +8,10 @@ from orphanwatch.exporter.stores.sql.dialect import Explained
 _CONNECTING: Final = (
     (
         ("password authentication failed", "no password supplied", "authentication failed"),
-        Explained("the server refuses the user or the password", "check both in the url"),
+        Explained(
+            "the server refuses the user or the password",
+            "check both in the url; an @ in a password is written %40",
+        ),
     ),
     (
         ("pg_hba.conf", "not permitted to log in"),
@@ -41,7 +44,10 @@ _CONNECTING: Final = (
     ),
     (
         ("resolve", "translate host name", "not known"),
-        Explained("the name of its host is not known", "check the host in the url"),
+        Explained(
+            "the name of its host is not known",
+            "check the host in the url; an @ in a password is written %40",
+        ),
     ),
     (
         ("timeout", "timed out", "No route", "unreachable"),
