@@ -496,3 +496,20 @@ def test_fields_that_no_document_has_are_noted() -> None:
     assert "has status: failures" in failures
     reader.row({**DONE, "retry": "r", "ours": True})
     assert reader.notes() == ()
+
+
+def test_a_log_that_states_the_cancel_itself_states_an_end() -> None:
+    """A column of its own for cancels needs no rule, and no other end."""
+    config = JsonlGatewayStore.model_validate(
+        {
+            "type": "jsonl",
+            "path": "gateway.log",
+            "columns": {"task_id": "id", "cancelled_at": "cancel", "finished_at": "finish"},
+        }
+    )
+    reader = DocumentReader(StoreName.GATEWAY, config)
+    row = reader.row({"id": "t1", "cancel": 1_800_000_003})
+    assert row is not None
+    cells = dict(zip(reader.columns, row, strict=True))
+    assert cells["cancelled_at"] == 1_800_000_003_000_000
+    assert cells["finished_at"] is None

@@ -33,7 +33,7 @@ def queue(folder: Path, *pages: Pages, **settings: Any) -> QueueReader:
     [
         pytest.param("waiting 3\n", 3, id="a number"),
         pytest.param("waiting 0\n", 0, id="zero is zero"),
-        pytest.param("# TYPE waiting gauge\nwaiting 2.5", 2.5, id="a fraction, no line end"),
+        pytest.param("# TYPE waiting gauge\nwaiting 2.5\n", 2.5, id="a fraction"),
         pytest.param("  waiting{} 1e1\r\n", 10, id="spaces, no labels, Windows' line ends"),
         pytest.param("", None, id="an empty page"),
         pytest.param("# HELP waiting how many\n", None, id="only its help"),

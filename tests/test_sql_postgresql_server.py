@@ -369,7 +369,9 @@ def test_the_first_reading_after_a_restart_succeeds(
     assert problems() == {""}
     channels.stop()
 
-    assert down == {DOWN}
+    # The last session may be ended just as it is tried.
+    assert down
+    assert down <= {DOWN, "the connection was lost; check that the server runs"}
 
 
 def test_a_connection_that_breaks_within_a_reading_costs_that_reading(

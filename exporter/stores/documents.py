@@ -180,7 +180,9 @@ class DocumentReader:
         if self._store is not StoreName.GATEWAY:
             return _ENDS.get(self._store)
         is_cancelled = self._is_cancelled(document)
-        stated = cells.get("cancelled_at") if is_cancelled else cells.get("finished_at")
+        stated = cells.get("cancelled_at")  # a document may say itself when it was given up
+        if stated is None and not is_cancelled:
+            stated = cells.get("finished_at")
         if times.ended is None and stated is None and (is_cancelled or self._must_end):
             raise BadDocument(RejectReason.INVALID_INSTANT, "does not say when it ended")
         return "cancelled_at" if is_cancelled else "finished_at"

@@ -6,7 +6,7 @@ The SQL stores answer from it, so that a log, a list over HTTP and a table mean 
 import itertools
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -89,15 +89,34 @@ class Mirror:
             active = f"SELECT task_id FROM {_TABLE} WHERE charged_at > :since"  # noqa: S608  (names of ours)
             where = f"charged_at <= :since AND task_id NOT IN ({active} AND task_id NOT NULL)"
         else:
-            where = " AND ".join(
-                f"coalesce({name}, 0) <= :{'long_ago' if name == 'cancelled_at' else 'since'}"
-                for name in self.source.columns
-                if name.endswith("_at")
-            )
+            where = " AND ".join(self._is_over())
         self._database.execute(
             f"DELETE FROM {_TABLE} WHERE {where}",  # noqa: S608  (names of ours)
             {"since": windows.scope_start, "long_ago": windows.at - _CANCELS_KEPT},
         )
+
+    def _is_over(self) -> Iterator[str]:
+        """Yield what holds of a task that no later question can be about.
+
+        It ended long ago, as its client wished and in time, and no attempt stands beside it: any
+        other may be an orphan that still lives, which does not age out.
+        """
+        stated = self.source.columns
+        for name in stated:
+            if name.endswith("_at"):
+                bound = "long_ago" if name == "cancelled_at" else "since"
+                yield f"coalesce({name}, 0) <= :{bound}"
+        ends = [name for name in ("finished_at", "cancelled_at") if name in stated]
+        if ends:
+            yield f"coalesce({', '.join([*ends, 'NULL'])}) NOT NULL"
+        if "deadline_at" in stated and "finished_at" in stated:
+            yield "(deadline_at IS NULL OR finished_at <= deadline_at)"
+        if "retry_id" in stated:
+            several = (
+                f"SELECT retry_id FROM {_TABLE} WHERE retry_id NOT NULL "  # noqa: S608  (names of ours)
+                "GROUP BY retry_id HAVING count(*) > 1"
+            )
+            yield f"(retry_id IS NULL OR retry_id NOT IN ({several}))"
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._name, uri=True, check_same_thread=False)

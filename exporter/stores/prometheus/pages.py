@@ -176,7 +176,8 @@ class _Pages:
             raise self._is_no_page(url, "it is no text") from None
         if answer.content_type in _NO_PAGES:
             raise self._is_no_page(url, f"it is {answer.content_type}")
-        if answer.content_type == _OPENMETRICS and "# EOF" not in lines[-2:]:
+        is_whole = "# EOF" in lines[-2:] if answer.content_type == _OPENMETRICS else not lines[-1]
+        if not is_whole:  # both formats end each line, the last one too
             raise self._is_no_page(url, "it breaks off before its end")
         samples: dict[str, list[Sample]] = {}
         unreadable: dict[str, list[str]] = {}

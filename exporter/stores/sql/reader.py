@@ -235,6 +235,14 @@ class SqlReader:
             raise StoreError(self.name, self._say(error)) from error
         except SQLAlchemyError as error:
             raise StoreError(self.name, f"can't be asked: {type(error).__name__}") from error
+        except (ValueError, TypeError, OSError) as error:
+            if self._connection is not None:
+                raise
+            # Not "from error": its text may hold what stands in the url.
+            raise StoreError(
+                self.name,
+                f"can't be opened ({type(error).__name__}): check what follows the ? in the url",
+            ) from None
 
     def _say(self, error: DBAPIError) -> str:
         """Return what the driver said, without anything secret of the URL."""
