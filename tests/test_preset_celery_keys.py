@@ -58,7 +58,9 @@ def test_what_is_no_json_is_not_read(redis_url: str, tmp_path: Path) -> None:
         redis.set("celery-task-meta-odd", RESULT % ("SUCCESS", "x", "soon", ""))
         redis.set("celery-task-meta-good", RESULT % ("SUCCESS", "x", DONE, ""))
         redis.hset("unacked", mapping={"pickled": b"\x80\x04", "odd": "[1]", "good": MESSAGE})
-        redis.zadd("unacked_index", {"pickled": 1.79e9, "odd": 1.79e9, "good": 1.79e9, "gone": 1.79e9})
+        redis.zadd(
+            "unacked_index", {"pickled": 1.79e9, "odd": 1.79e9, "good": 1.79e9, "gone": 1.79e9}
+        )
         redis.zadd("unacked_index", {"ever": "inf"})
         redis.hset("unacked", "ever", MESSAGE)
     read = Store(tmp_path, "gateway", url=redis_url, **CELERY).read(
