@@ -176,9 +176,6 @@ class _Pages:
             raise self._is_no_page(url, "it is no text") from None
         if answer.content_type in _NO_PAGES:
             raise self._is_no_page(url, f"it is {answer.content_type}")
-        is_whole = "# EOF" in lines[-2:] if answer.content_type == _OPENMETRICS else not lines[-1]
-        if not is_whole:  # both formats end each line, the last one too
-            raise self._is_no_page(url, "it breaks off before its end")
         samples: dict[str, list[Sample]] = {}
         unreadable: dict[str, list[str]] = {}
         for line in lines:
@@ -192,6 +189,9 @@ class _Pages:
                 samples.setdefault(name[1], []).append(sample)
         if not samples and not unreadable and not _is_exposition(lines):
             raise self._is_no_page(url, "its lines are no samples")
+        is_whole = "# EOF" in lines[-2:] if answer.content_type == _OPENMETRICS else not lines[-1]
+        if not is_whole:  # both formats end each line, the last one too
+            raise self._is_no_page(url, "it breaks off before its end")
         return _Page(url, samples, unreadable)
 
     def _is_no_page(self, url: str, why: str) -> StoreError:
