@@ -11,7 +11,7 @@ from typing import Any
 from orphanwatch.exporter.channel import Channel, Channels
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import Instant, Micros
-from orphanwatch.exporter.model import LedgerWindow, StoreHealth
+from orphanwatch.exporter.model import Charges, Lease, LedgerWindow, StoreHealth
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.reading_gateway import GatewayReader
 from orphanwatch.exporter.reading_leases import LeaseReader
@@ -86,28 +86,40 @@ class _Reader:
         workers = self._read_workers(gateway, spent)
         sample = channels.queue.ask(lambda queue: queue.newest(windows))
         rejected = (*gateways.rejected, *channels.rejected())
+        is_seen = channels.gateway.is_up
         readings = Readings(
             at=windows.at,
             stores={c.name: self._health(c, last_success) for c in channels.all()},
-            gateway=gateway if channels.gateway.is_up else None,
-            leases=LeaseFacts(
-                unreleased=leases.unreleased, by_task=by_task, workers=workers, beats=leases.beats
-            )
-            if channels.leases.is_up
-            else None,
-            ledger=LedgerFacts(window=spent, charges=charges)
-            if channels.ledger.is_up and spent is not None and charges is not None
-            else None,
+            gateway=gateway if is_seen else None,
+            leases=self._lease_facts(leases, by_task, workers),
+            ledger=self._ledger_facts(spent, charges),
             spent=spent if channels.ledger.is_up else None,
             queue=sample,
-            watched=watchlist.watched if channels.gateway.is_up else (),
-            older=watchlist.older if channels.gateway.is_up else (),
+            watched=watchlist.watched if is_seen else (),
+            older=watchlist.older if is_seen else (),
             pools=pools,
             rejected=rejected,
             last_evidence=memory.last_evidence,
         )
         sight = leases.sight(watchlist.ids) if channels.leases.is_up else None
         return Reading(readings, sight)
+
+    def _lease_facts(
+        self, leases: LeaseReader, by_task: Mapping[str, list[Lease]], workers: frozenset[str]
+    ) -> LeaseFacts | None:
+        if not self._channels.leases.is_up:
+            return None
+        return LeaseFacts(
+            unreleased=leases.unreleased, by_task=by_task, workers=workers, beats=leases.beats
+        )
+
+    def _ledger_facts(
+        self, spent: LedgerWindow | None, charges: Mapping[str, Charges] | None
+    ) -> LedgerFacts | None:
+        """Return what is known by task; None too where a ledger states no task."""
+        if not self._channels.ledger.is_up or spent is None or charges is None:
+            return None
+        return LedgerFacts(window=spent, charges=charges)
 
     def _read_workers(
         self, gateway: GatewayFacts | None, spent: LedgerWindow | None

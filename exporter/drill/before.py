@@ -109,7 +109,7 @@ def _refuse_short_leases(
 ) -> None:
     leases, knobs = config.stores.leases, scenario.knobs
     is_slow = scenario.fault is Fault.SLOW_HEARTBEAT
-    period = knobs.slow_heartbeat if is_slow else knobs.heartbeat
+    period = knobs.slowest_heartbeat if is_slow else knobs.heartbeat
     if leases is None or not books[StoreName.LEASES].states("heartbeat_at"):
         return
     if leases.lease_ttl <= period:

@@ -1,8 +1,6 @@
-"""The ``drill`` commands: ``run`` and ``clean``."""
+"""The ``drill`` commands: ``run``, ``report`` and ``clean``."""
 
-import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,19 +9,25 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.demo.tables import open_database
 from orphanwatch.exporter.drill.clean import clean
-from orphanwatch.exporter.drill.faults import HOP_WORDS, Fault, Mode
+from orphanwatch.exporter.drill.faults import Fault, Mode
 from orphanwatch.exporter.drill.interrupts import DrillInterruptedError, interrupts
 from orphanwatch.exporter.drill.knobs import Knobs, load_knobs
+from orphanwatch.exporter.drill.own_stores import config_or_own
 from orphanwatch.exporter.drill.pace import real_pace
 from orphanwatch.exporter.drill.report import DrillReport
 from orphanwatch.exporter.drill.report_command import report_command
+from orphanwatch.exporter.drill.report_file import write_report
 from orphanwatch.exporter.drill.samples import keep_samples
 from orphanwatch.exporter.drill.session import Plan, expected_mode, make_ready, run_drill
 from orphanwatch.exporter.drill.target_command import run_target
+from orphanwatch.exporter.drill.telling import (
+    CLEAN,
+    outcome_lines,
+    promotion_table,
+    rollback_lines,
+)
 from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.logs import configure_logging
@@ -34,28 +38,6 @@ _LONGEST_BOUND: Final = 3600
 
 _OF_TARGETS: Final = ("dry_run", "bound")
 _NOT_OF_TARGETS: Final = ("mode", "faults", "everything", "speed", "tasks", "seed")
-
-_OWN_CONFIG: Final = """\
-pools:
-  paid:     {role: paid, lease_cap: 2}
-  overflow: {role: overflow}
-stores:
-  gateway: {type: sql, url: "sqlite:///drill.db", relation: tasks}
-  leases:  {type: sql, url: "sqlite:///drill.db", relation: leases}
-  ledger:  {type: sql, url: "sqlite:///drill.db", relation: ledger, shape: increments}
-  queue:   {type: sql, url: "sqlite:///drill.db", relation: queue}
-"""
-
-_ROLLBACK: Final = (
-    "stop overflow admission",
-    "cancel leases older than one grace",
-    "freeze the ledger for the drill's task ids",
-    "drain in-flight decoders",
-    "reopen only after orphan_token_delta stays at zero",
-)
-"""The order in which a team rolls back; the drill's own stack has just done the same."""
-
-_CLEAN: Final = "All rows of the drill were taken away; no lease of it is open."
 
 _config_option: Final = click.option(
     "--config.file",
@@ -151,38 +133,45 @@ def run(
             run_target(config_file, target, knobs, bound=bound, dry_run=dry_run, report=report_file)
         )
     if tasks is not None:
-        knobs = Knobs.model_validate({**knobs.as_written(), "tasks": tasks})
+        knobs = knobs.model_copy(update={"tasks": tasks})
     plans = _plans(knobs, mode, faults, seed, everything=everything)
-    reports = []
     try:
-        with interrupts() as heard, _config_or_own(config_file) as (config, folder):
-            for plan in plans if everything else ():
-                make_ready(plan, config)  # a drill that can't be run is refused before the first
-            for plan in plans:
-                heard.check()
-                with _progress(plan) as progress:
-                    report = run_drill(
-                        plan,
-                        config,
-                        folder,
-                        lambda length: real_pace(length, speed, progress, heard.check),
-                    )
-                reports.append(report)
-                click.echo("\n".join(_lines(report)))
-                if config_file is not None:
-                    click.echo(f"  {keep_samples(report, config)}")
-            heard.check()
+        reports = _play_all(plans, config_file, speed)
     except DrillInterruptedError as interrupted:
-        click.echo(f"Interrupted. {_CLEAN}", err=True)
+        click.echo(f"Interrupted. {CLEAN}", err=True)
         ctx.exit(interrupted.exit_code)
-    _write(report_file, reports, as_list=everything)
+    if report_file is not None:
+        documents = [report.model_dump(mode="json") for report in reports]
+        write_report(report_file, documents if everything else documents[0])
     if everything:
-        click.echo("\n" + "\n".join(_promotion_table(reports)))
-    click.echo("\nWere this for real, roll back in this order:")
-    for number, step in enumerate(_ROLLBACK, 1):
-        click.echo(f"  {number}. {step}")
-    click.echo(_CLEAN)
+        click.echo("\n" + "\n".join(promotion_table(reports)))
+    click.echo("\n" + "\n".join(rollback_lines()))
+    click.echo(CLEAN)
     ctx.exit(0 if all(report.promoted for report in reports) else 1)
+
+
+def _play_all(plans: Sequence[Plan], config_file: Path | None, speed: float) -> list[DrillReport]:
+    """Play one drill after the other, and say of each what came of it."""
+    reports = []
+    with interrupts() as heard, config_or_own(config_file) as (config, folder):
+        if len(plans) > 1:
+            for plan in plans:
+                make_ready(plan, config)  # a drill that can't be run is refused before the first
+        for plan in plans:
+            heard.check()
+            with _progress(plan) as progress:
+                report = run_drill(
+                    plan,
+                    config,
+                    folder,
+                    lambda length: real_pace(length, speed, progress, heard.check),
+                )
+            reports.append(report)
+            click.echo("\n".join(outcome_lines(report)))
+            if config_file is not None:
+                click.echo(f"  {keep_samples(report, config)}")
+        heard.check()
+    return reports
 
 
 drill.add_command(report_command)
@@ -260,19 +249,6 @@ def _plans(
 
 
 @contextmanager
-def _config_or_own(config_file: Path | None) -> Iterator[tuple[Config, Path]]:
-    if config_file is not None:
-        yield load_config(config_file), config_file.absolute().parent
-        return
-    with tempfile.TemporaryDirectory(prefix="orphanwatch-drill-") as name:
-        folder = Path(name)
-        own = folder / "orphanwatch.yml"
-        own.write_text(_OWN_CONFIG, encoding="utf-8")
-        open_database(folder / "drill.db").dispose()
-        yield load_config(own), folder
-
-
-@contextmanager
 def _progress(plan: Plan) -> Iterator[Callable[[Micros], None]]:
     """Show a bar while a drill runs, on a terminal only."""
     label = f"{plan.fault or plan.mode}"
@@ -284,43 +260,3 @@ def _progress(plan: Plan) -> Iterator[Callable[[Micros], None]]:
 
 def _is_terminal() -> bool:
     return sys.stderr.isatty()
-
-
-def _lines(report: DrillReport) -> Iterator[str]:
-    telemetry = report.telemetry
-    yield (
-        f"{report.fault or f'{report.mode} baseline'}: {report.verdict}; "
-        f"{'promoted' if report.promoted else 'not promoted'}"
-    )
-    yield (
-        f"  orphan_token_delta {_shown(telemetry.orphan_token_delta)}, "
-        f"lease_age_ms {_shown(telemetry.lease_age_ms)}, "
-        f"deadline_slack_ms {_shown(telemetry.deadline_slack_ms)}, "
-        f"duplicate_in_flight {_shown(telemetry.duplicate_in_flight)}"
-    )
-    if report.hop is not None:
-        yield f"  hop {report.hop}: {HOP_WORDS[report.hop]}"
-    for said in report.truth.disagreements:
-        yield f"  the exporter and the drill disagree: {said}"
-
-
-def _promotion_table(reports: Sequence[DrillReport]) -> Iterator[str]:
-    yield f"{'drill':<18}{'verdict':<30}{'token delta':>12}  {'hop':<16}promoted"
-    for report in reports:
-        yield (
-            f"{report.fault or 'shed baseline':<18}{report.verdict:<30}"
-            f"{_shown(report.telemetry.orphan_token_delta):>12}  "
-            f"{report.hop or '-':<16}{'yes' if report.promoted else 'no'}"
-        )
-
-
-def _shown(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:g}"
-
-
-def _write(file: Path | None, reports: Sequence[DrillReport], *, as_list: bool) -> None:
-    if file is None:
-        return
-    documents = [report.model_dump(mode="json") for report in reports]
-    text = json.dumps(documents if as_list else documents[0], indent=2)
-    file.write_text(text + "\n", encoding="utf-8")

@@ -12,10 +12,13 @@ from orphanwatch.exporter.config_values import PositiveDuration, Strict
 from orphanwatch.exporter.errors import ConfigError
 from orphanwatch.exporter.instants import SECOND, Micros, micros, seconds
 
-_PAID_TASKS: Final = 2
-_FEWEST_TASKS: Final = 4
+PAID_TASKS: Final = 2
+"""How many tasks are in the paid pool, whatever the number of all."""
+
+_FEWEST_TASKS: Final = PAID_TASKS + 2  # one whose client leaves, and its retry
 _MOST_TASKS: Final = 1000
 _DIGITS: Final = 12
+_BEYOND_SLACK: Final = micros(0.5)
 
 
 class Knobs(Strict):
@@ -30,13 +33,14 @@ class Knobs(Strict):
     """How long after it left the client of the first cancelled task asks again."""
     heartbeat: PositiveDuration = micros(4)
     """Of overflow workers."""
-    slow_heartbeat: PositiveDuration = micros(9)
-    """Of overflow workers whose heartbeat is the broken hop."""
+    slow_heartbeat: PositiveDuration | None = None
+    """Of overflow workers whose heartbeat is the broken hop; None is just beyond the slack."""
     paid_lease_cap: Annotated[int, Field(ge=1)] = 2
     tokens_per_second: Annotated[int, Field(ge=1)] = 40
     answer_tokens: Annotated[int, Field(ge=1)] = 400
     """Of a task whose client stays."""
     grace_seconds: PositiveDuration = micros(1)
+    """The config's own holds, and has to be the same where a drill file says one."""
 
     @model_validator(mode="after")
     def _leave_room(self) -> "Knobs":
@@ -45,12 +49,26 @@ class Knobs(Strict):
                 "cancel_at and two graces reach the deadline: nothing could be told apart; "
                 "raise deadline, or lower cancel_at"
             )
-        if self.slow_heartbeat <= self.deadline - self.cancel_at:
+        if self.slowest_heartbeat <= self.slack:
             raise ValueError(
                 "slow_heartbeat fits into the slack that is left at the cancel; "
                 "raise it above deadline less cancel_at"
             )
         return self
+
+    @property
+    def slack(self) -> Micros:
+        """What is left to the deadline when the clients leave."""
+        return Micros(self.deadline - self.cancel_at)
+
+    @property
+    def slowest_heartbeat(self) -> Micros:
+        """The heartbeat that is too slow for a cancel to be heard in time."""
+        return self.slow_heartbeat or Micros(self.slack + _BEYOND_SLACK)
+
+    def with_grace(self, grace: Micros) -> "Knobs":
+        """Return the same knobs with another grace; raises ``ValueError`` for one without room."""
+        return Knobs.model_validate({**self.as_written(), "grace_seconds": seconds(grace)})
 
     @property
     def length(self) -> Micros:
@@ -67,9 +85,9 @@ class Knobs(Strict):
 
     def as_written(self) -> dict[str, float]:
         """Return every knob under its name; lengths of time in seconds."""
+        resolved = {**self.model_dump(), "slow_heartbeat": self.slowest_heartbeat}
         return {
-            name: seconds(value) if name in _LENGTHS else value
-            for name, value in self.model_dump().items()
+            name: seconds(value) if name in _LENGTHS else value for name, value in resolved.items()
         }
 
 

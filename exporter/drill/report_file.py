@@ -1,5 +1,6 @@
-"""Reads the files that ``drill run --report`` writes; what is in them is not trusted."""
+"""The files that ``drill run --report`` writes and ``drill report`` reads, and does not trust."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,3 +68,13 @@ def _lines(file: Path, problems: Sequence[ErrorDetails]) -> Iterator[str]:
     if len(problems) > _MOST_PROBLEMS:
         yield f"{file}: and {len(problems) - _MOST_PROBLEMS} more"
     yield "give files as orphanwatch drill run --report writes them"
+
+
+def write_report(file: Path, document: object) -> None:
+    """Write what a drill found as JSON; raises ``DrillError`` where that can't be."""
+    try:
+        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DrillError(
+            f"{file} can't be written: {error.strerror}; choose another --report"
+        ) from error

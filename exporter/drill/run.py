@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -68,34 +69,46 @@ def play(
     kept = Kept(books)
     record = Record(kept)
     stack = scenario.stack(record, start)
-    now = start
-    book = CounterBook.open(None, config, start)
-    refresher = Refresher(config, lambda: now, book)
-    looks: list[Look] = []
     wanted, last = _look_offsets(scenario, look_every), _last_step(scenario.knobs)
-
-    def look(offset: Micros) -> None:
-        looks.append(Look(offset, refresher.refresh(), truth_at(kept.record, config, now)))
-
-    try:
+    with _Watching(config, kept, start) as watching:
         for offset in range(0, last + 1, STEP):
             pace(Micros(offset))
-            now = Instant(start + offset)
-            stack.advance(now)
+            stack.advance(Instant(start + offset))
             if offset == last and books.shape == "final":
-                kept.drain(now)  # else the rows of all orphans would never land
+                kept.drain(Instant(start + offset))  # else no orphan's row would ever land
             if offset in wanted:
-                look(Micros(offset))
+                watching.look(Micros(offset))
         if config.lag:
-            pace(length_of(scenario.knobs, config))
-            now = Instant(start + length_of(scenario.knobs, config))
-            books.as_of(now)
-            look(length_of(scenario.knobs, config))
-    finally:
-        refresher.stop()
-        book.close()
-    disagreements = tuple(_disagreements(kept.record, config, looks))
-    return Played(scenario, start, record, looks, disagreements)
+            late = length_of(scenario.knobs, config)
+            pace(late)
+            books.as_of(Instant(start + late))
+            watching.look(late)
+    disagreements = tuple(_disagreements(kept.record, config, watching.looks))
+    return Played(scenario, start, record, watching.looks, disagreements)
+
+
+class _Watching:
+    """The exporter, as it looks at a drill on the drill's own clock."""
+
+    def __init__(self, config: Config, kept: Kept, start: Instant) -> None:
+        self.looks: list[Look] = []
+        self._config, self._kept = config, kept
+        self._start = self._now = start
+        self._book = CounterBook.open(None, config, start)
+        self._refresher = Refresher(config, lambda: self._now, self._book)
+
+    def look(self, offset: Micros) -> None:
+        """Evaluate the stores as of an instant of the drill, and keep what really was beside it."""
+        self._now = Instant(self._start + offset)
+        seen = self._refresher.refresh()
+        self.looks.append(Look(offset, seen, truth_at(self._kept.record, self._config, self._now)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._refresher.stop()
+        self._book.close()
 
 
 def _last_step(knobs: Knobs) -> Micros:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orphanwatch.exporter.drill.faults import Fault
-from orphanwatch.exporter.drill.knobs import Knobs
+from orphanwatch.exporter.drill.knobs import PAID_TASKS, Knobs
 from orphanwatch.exporter.instants import SECOND, Instant, Micros, micros
 from orphanwatch.exporter.stack.books import Books
 from orphanwatch.exporter.stack.requests import Request
@@ -14,7 +14,6 @@ from orphanwatch.exporter.stack.stack import Stack
 from orphanwatch.exporter.stack.workers import Crew
 
 STEP: Final = micros(0.1)
-_PAID_TASKS: Final = 2
 _DELAYS: Final = (micros(0.1), micros(0.3))
 """Between these a cancel takes to arrive, where it arrives."""
 _PAID_HEARTBEAT: Final = micros(2)
@@ -34,14 +33,14 @@ class Scenario:
     def requests(self, start: Instant) -> tuple[Request, ...]:
         """Return all requests, the retry right after the attempt that it repeats."""
         knobs = self.knobs
-        overflow = knobs.tasks - _PAID_TASKS - 1
+        overflow = knobs.tasks - PAID_TASKS - 1
         asked = [
             self._request(number, start, self.paid_pool, leaves=False)
-            for number in range(1, _PAID_TASKS + 1)
+            for number in range(1, PAID_TASKS + 1)
         ]
         leaving = [
             self._request(number, start, self.overflow_pool, leaves=True)
-            for number in range(_PAID_TASKS + 1, _PAID_TASKS + 1 + overflow)
+            for number in range(PAID_TASKS + 1, PAID_TASKS + 1 + overflow)
         ]
         return (*asked, leaving[0], self._retry(leaving[0]), *leaving[1:])
 
@@ -76,7 +75,7 @@ class Scenario:
                 pool=self.overflow_pool,
                 size=2 * knobs.tasks,
                 heartbeat=(
-                    knobs.slow_heartbeat if fault is Fault.SLOW_HEARTBEAT else knobs.heartbeat
+                    knobs.slowest_heartbeat if fault is Fault.SLOW_HEARTBEAT else knobs.heartbeat
                 ),
                 tokens_per_second=knobs.tokens_per_second,
                 prefix=self.prefix,

@@ -20,7 +20,7 @@ from orphanwatch.exporter.drill.report import DrillReport, report_of
 from orphanwatch.exporter.drill.run import LOOK_EVERY, Look, Pace, length_of, play
 from orphanwatch.exporter.drill.scenario import Scenario
 from orphanwatch.exporter.errors import DrillError, OrphanwatchError
-from orphanwatch.exporter.instants import Instant, Micros
+from orphanwatch.exporter.instants import Instant, Micros, format_duration
 from orphanwatch.exporter.names import StoreName
 
 __all__ = ["PREFIX", "Plan", "expected_mode", "hop_of", "make_ready", "run_drill"]
@@ -77,7 +77,7 @@ def run_drill(
         ledger = make_sure(scenario, config, books, wall_clock())
         journal = Journal.begin(folder, run)
         try:
-            start, pace = pace_from(length_of(plan.knobs, config))
+            start, pace = pace_from(length_of(scenario.knobs, config))
             stores = StoreBooks(books, ledger, journal)
             played = play(scenario, config, stores, start, pace, look_every=plan.look_every)
         except BaseException as error:
@@ -97,13 +97,32 @@ def _scenario(plan: Plan, config: Config, run: str) -> Scenario:
     if broken is None and plan.mode is Mode.ORPHAN:
         broken = Fault.DROP_CANCEL  # the plain miss: the cancel gets lost on its way
     return Scenario(
-        knobs=plan.knobs,
+        knobs=_with_grace_of(config, overflow, plan.knobs),
         fault=broken,
         paid_pool=paid,
         overflow_pool=overflow,
         prefix=prefix_of(run),
         seed=plan.seed,
     )
+
+
+def _with_grace_of(config: Config, pool: str, knobs: Knobs) -> Knobs:
+    """Return the knobs with the pool's grace in force: the exporter tells orphans by that."""
+    grace = config.grace_of(pool)
+    if grace == knobs.grace_seconds:
+        return knobs
+    if "grace_seconds" in knobs.model_fields_set:
+        raise DrillError(
+            f"the drill file's grace_seconds is {format_duration(knobs.grace_seconds)}, and pool "
+            f"{pool} has {format_duration(grace)} in the config: leave it out of the drill file"
+        )
+    try:
+        return knobs.with_grace(grace)
+    except ValueError:
+        raise DrillError(
+            f"pool {pool} has a grace of {format_duration(grace)}, which leaves no room between "
+            "cancel_at and deadline; raise deadline in a --drill.file"
+        ) from None
 
 
 def _clean_up(

@@ -11,6 +11,7 @@ import click
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.drill.knobs import Knobs
+from orphanwatch.exporter.drill.report_file import write_report
 from orphanwatch.exporter.drill.target import rehearse
 from orphanwatch.exporter.drill.target_report import TargetReport, target_lines, target_report_of
 from orphanwatch.exporter.drill.target_requests import (
@@ -22,7 +23,6 @@ from orphanwatch.exporter.drill.target_requests import (
     target_named,
 )
 from orphanwatch.exporter.drill.target_verdict import judge
-from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import format_duration, micros
 
 _EXIT_CANT_TELL: Final = 2
@@ -47,18 +47,8 @@ def run_target(
     found = target_report_of(rehearsed, judge(rehearsed, config, length))
     click.echo("\n".join(target_lines(found)))
     if report is not None:
-        _write(report, found)
+        write_report(report, found.model_dump(mode="json"))
     return _exit_code(found)
-
-
-def _write(file: Path, report: TargetReport) -> None:
-    text = json.dumps(report.model_dump(mode="json"), indent=2)
-    try:
-        file.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise DrillError(
-            f"{file} can't be written: {error.strerror}; choose another --report"
-        ) from error
 
 
 def _exit_code(report: TargetReport) -> int:
