@@ -3,17 +3,23 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.clock import wall_clock
-from orphanwatch.exporter.config import ACTION_WORDS
+from orphanwatch.exporter.config import ACTION_WORDS, Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.diagnosis import Diagnosis, diagnose, words_of
-from orphanwatch.exporter.names import ARM_STORES, Action
-from orphanwatch.exporter.prometheus_page import Gauges, read_page
+from orphanwatch.exporter.instants import Micros, format_duration
+from orphanwatch.exporter.names import ARM_STORES, Action, Condition
+from orphanwatch.exporter.prometheus_page import ScrapedPage, read_page
+from orphanwatch.exporter.signals.samples import Gauges
+from orphanwatch.exporter.signals.verdict import CONDITION_WORDS, doubts_of, orphan_reasons
+
+_HOLD: Final[Micros] = Config.model_fields["reopen_hold"].default
+"""What a config says by default; Prometheus knows none."""
 
 
 @click.command(
@@ -48,8 +54,8 @@ def diagnose_command(
     if (config_file is None) == (prometheus is None):
         raise click.UsageError("name one of --config.file and --prometheus.url")
     if prometheus is not None:
-        gauges = read_page(prometheus, selector)
-        diagnosis = diagnose(gauges, *verdict_of(gauges))
+        page = read_page(prometheus, selector, _HOLD)
+        diagnosis = diagnose(page.now, *verdict_of(page))
     elif config_file is not None:
         diagnosis = _from_stores(config_file)
     if form == "json":
@@ -65,29 +71,45 @@ def _from_stores(config_file: Path) -> Diagnosis:
     return diagnose(evaluation.gauges, evaluation.verdict.action, evaluation.verdict.reasons)
 
 
-def verdict_of(gauges: Gauges) -> tuple[Action, tuple[str, ...]]:
-    """Return the verdict that gauges alone tell: the contract's table, as far as they reach."""
-    shed = [
-        f"{family} is {total:g}"
-        for family in (names.TOKEN_DELTA, names.LEASES, names.DUPLICATE_IN_FLIGHT)
-        if (total := sum(sample.value for sample in gauges.get(family, ()))) > 0
-    ]
-    if shed:
-        return Action.SHED, tuple(shed)
+def verdict_of(page: ScrapedPage) -> tuple[Action, tuple[str, ...]]:
+    """Return the verdict that gauges alone tell: the first row of the contract's table that holds.
+
+    What the first row asks for and is not shown makes it blind.
+    """
+    gauges = page.now
+    if shed := orphan_reasons(gauges):
+        return Action.SHED, shed
+    if blind := tuple(_blindness(gauges)):
+        return Action.BLIND, blind
+    if holding := tuple(_holding(page)):
+        return Action.HOLD, holding
+    calm = "no orphan tokens, no orphan lease and no duplicate in flight"
+    return Action.SCALE, (calm, *doubts_of(gauges))
+
+
+_NEEDED: Final = (names.TOKEN_DELTA, names.LEASES, names.DUPLICATE_IN_FLIGHT)
+"""What is to be zero for anything but shedding."""
+
+
+def _blindness(gauges: Gauges) -> Iterator[str]:
     up = {sample.labels[0]: sample.value for sample in gauges.get(names.STORE_UP, ())}
-    blind = [f"store {name} is not readable" for name in ARM_STORES if not up.get(str(name))]
-    if names.TOKEN_DELTA not in gauges and not blind:
-        blind = [f"{names.TOKEN_DELTA} is absent: the token arm can't see"]
-    if blind:
-        return Action.BLIND, tuple(blind)
-    closed = [
-        f"overflow pool {sample.labels[0]} fails closed: {sample.labels[1]}"
-        for sample in gauges.get(names.FAIL_CLOSED, ())
-        if sample.value > 0
-    ]
-    if closed:
-        return Action.HOLD, tuple(closed)
-    return Action.SCALE, ("no orphan tokens, no orphan lease and no duplicate in flight",)
+    yield from (f"store {name} is not readable" for name in ARM_STORES if not up.get(str(name)))
+    yield from (
+        f"{family} is absent: it can't be seen" for family in _NEEDED if family not in gauges
+    )
+
+
+def _holding(page: ScrapedPage) -> Iterator[str]:
+    for family in (names.TOKEN_DELTA, names.LEASES):
+        if any(sample.value > 0 for sample in page.lately.get(family, ())):
+            yield f"{family} was above zero within the hold of {format_duration(_HOLD)}"
+    closed = [sample for sample in page.now.get(names.FAIL_CLOSED, ()) if sample.value > 0]
+    for sample in closed:
+        words = CONDITION_WORDS[Condition(sample.labels[1])]
+        yield f"overflow pool {sample.labels[0]} fails closed: {words}"
+    for sample in page.now.get(names.OVERFLOW_ADMISSION_ALLOWED, ()):
+        if sample.value == 0 and not closed:
+            yield f"overflow pool {sample.labels[0]} admits nothing, and why is not shown"
 
 
 def document_of(diagnosis: Diagnosis) -> dict[str, Any]:

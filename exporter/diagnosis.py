@@ -87,7 +87,7 @@ def _retry(sight: _Sight) -> HopFinding:
         return _unknown(Hop.RETRY, "whether retries keep their id")
     if lost > 0:
         return _broken(Hop.RETRY, f"{lost:g} retries came without a stable retry id")
-    return _sound(Hop.RETRY, "every retry shares its id with the attempt before")
+    return _sound(Hop.RETRY, "no retry came without its id")
 
 
 def _heartbeat(sight: _Sight) -> HopFinding:
@@ -104,8 +104,13 @@ def _heartbeat(sight: _Sight) -> HopFinding:
         )
     if not periods:
         return HopFinding(Hop.HEARTBEAT, is_broken=None, said="no lease is held: none was heard")
+    budgets = [sample.value for sample in sight.gauges.get(names.DEADLINE_BUDGET_SECONDS, ())]
+    if not budgets:
+        said = f"too few deadlines to judge heartbeats by (longest silence {period})"
+        return HopFinding(Hop.HEARTBEAT, is_broken=None, said=said)
     return _sound(
-        Hop.HEARTBEAT, f"heartbeats (longest silence {period}) fit into the deadline budget"
+        Hop.HEARTBEAT,
+        f"heartbeats (longest silence {period}) fit into a budget of {min(budgets):.3g} s",
     )
 
 
@@ -128,14 +133,14 @@ def _worker(sight: _Sight) -> HopFinding:
 def _cancel_channel(sight: _Sight) -> HopFinding:
     leases, tokens = sight.total(names.LEASES), sight.total(names.TOKEN_DELTA)
     channel = sight.total(names.FAIL_CLOSED, str(Condition.NO_CANCEL_CHANNEL))
-    if leases is None and tokens is None:
-        return _unknown(Hop.CANCEL_CHANNEL, "whether cancels stop the work")
     alive = [f"{leases:g} leases live past the cutoff"] if leases else []
     spent = [f"{tokens:g} tokens were charged past it"] if tokens else []
     silent = ["no lease was released after a cancel"] if channel else []
     signs = [*alive, *spent, *silent]
     if signs:
         return _broken(Hop.CANCEL_CHANNEL, "; ".join(signs))
+    if leases is None or tokens is None:
+        return _unknown(Hop.CANCEL_CHANNEL, "whether cancels stop the work")
     return _sound(Hop.CANCEL_CHANNEL, "no lease and no charge past a cutoff")
 
 
@@ -161,11 +166,11 @@ def _unknown(hop: Hop, what: str) -> HopFinding:
 _STEPS: Final[Mapping[Hop, str]] = {
     Hop.CANCEL_CHANNEL: (
         "Stop overflow admission, release the orphan leases at the workers, and mend the way of "
-        "the cancel from gateway to worker; do not scale."
+        "the cancel from gateway to worker."
     ),
     Hop.HEARTBEAT: (
         "Stop overflow admission and let workers look for cancels at least three times within the "
-        "deadline budget; do not scale."
+        "deadline budget."
     ),
     Hop.RETRY: (
         "Stop overflow admission and make clients send the same retry id with each attempt."
@@ -175,8 +180,7 @@ _STEPS: Final[Mapping[Hop, str]] = {
         "leases until then."
     ),
     Hop.WORKER: (
-        "Stop overflow admission, end the second decoder, and give one request one lease; "
-        "do not scale."
+        "Stop overflow admission, end the second decoder, and give one request one lease."
     ),
 }
 
@@ -190,7 +194,8 @@ _ACTION_STEPS: Final[Mapping[Action, str]] = {
 
 def _next_step(action: Action, hop: Hop | None, *, is_whole: bool) -> str:
     if hop is not None:
-        return _STEPS[hop]
+        first = _ACTION_STEPS[action] if action is Action.SHED else ""
+        return f"{first} {_STEPS[hop]}".strip()
     if action is Action.SCALE and not is_whole:
         return "Nothing shows itself broken, and not every hop can be told: see what is unknown."
     return _ACTION_STEPS[action]

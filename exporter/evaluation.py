@@ -9,7 +9,7 @@ from orphanwatch.exporter.instants import seconds
 from orphanwatch.exporter.model import Evaluation, Sample
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.readings import Readings
-from orphanwatch.exporter.signals.admission import admission_gauges, conditions
+from orphanwatch.exporter.signals.admission import admission_gauges, budget_gauges, conditions
 from orphanwatch.exporter.signals.evidence import last_evidence, orphan_list
 from orphanwatch.exporter.signals.identity import identity_gauges
 from orphanwatch.exporter.signals.leases import held_leases, lease_gauges, orphan_leases
@@ -39,6 +39,7 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
         **_grace_gauges(config),
         **_store_gauges(readings),
     }
+    gauges |= budget_gauges(readings, config)
     found = conditions(readings, config, gauges)
     gauges |= admission_gauges(found)
     evidence = last_evidence(readings, config, alive)

@@ -227,6 +227,12 @@ HEARTBEAT_PERIOD_SECONDS: Final = _gauge(
 DEADLINE_SLACK_SECONDS_MIN: Final = _gauge(
     "orphan_deadline_slack_seconds_min", "Least time to a deadline, among live leases.", POOL
 )
+DEADLINE_BUDGET_SECONDS: Final = _gauge(
+    "orphan_deadline_budget_seconds",
+    "Time that an overflow pool's tasks are given: 5th percentile of those submitted in the spend "
+    "window; absent under five of them.",
+    POOL,
+)
 SHED_DUE_LEASES: Final = _gauge(
     "orphan_shed_due_leases", "Live leases with lease age plus grace above deadline slack.", POOL
 )

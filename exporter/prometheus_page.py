@@ -1,6 +1,8 @@
 """What a Prometheus server has of the exporter's own page: every gauge's newest value."""
 
-from typing import Any, Final
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import requests
 from prometheus_api_client.exceptions import PrometheusApiClientException
@@ -9,42 +11,77 @@ from urllib3.util import Retry
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.errors import PrometheusError
+from orphanwatch.exporter.instants import Micros, format_duration
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import FAMILIES, Family, Kind
-
-Gauges = dict[Family, tuple[Sample, ...]]
+from orphanwatch.exporter.signals.samples import Gauges
 
 TIMEOUT_SECONDS: Final = 10
+_ODD_SHAPES: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+"""What reading JSON of another shape than expected raises."""
+
 _GAUGES: Final = {str(family): family for family in FAMILIES if family.kind is Kind.GAUGE}
 
 
-def read_page(url: str, selector: str = "") -> Gauges:
-    """Return every gauge of the exporter that the server has now, by pool and not by replica.
+class ScrapedPage(NamedTuple):
+    """The gauges as they are now, and the largest that each has been lately."""
+
+    now: Gauges
+    lately: Gauges
+
+
+def read_page(url: str, selector: str, hold: Micros) -> ScrapedPage:
+    """Return every gauge of the exporter that the server has, by pool and not by replica.
 
     Of several replicas the largest value counts, as in the rules: they read the same stores, and
     one that is blind shows less. ``selector`` picks a service among several: label matchers.
-    A gauge that no replica shows is absent. Raises ``PrometheusError`` where the server can't be
-    asked, or has nothing of the exporter at all.
+    ``lately`` is within ``hold``. A gauge that no replica shows is absent. Raises
+    ``PrometheusError`` where the server can't be asked, or has nothing of the exporter at all.
     """
     matchers = ",".join(part for part in ('__name__=~"orphan_.+"', selector) if part)
-    found: dict[Family, dict[tuple[str, ...], float]] = {}
-    for series in _ask(url, f"{{{matchers}}}"):
-        labels = series["metric"]
-        family = _GAUGES.get(labels.get("__name__", ""))
-        if family is not None:
-            key = tuple(labels.get(label, "") for label in family.labels)
-            values = found.setdefault(family, {})
-            value = float(series["value"][1])
-            values[key] = max(value, values.get(key, value))
-    if names.STORE_UP not in found:
+    now = _gauges(_ask(url, f"{{{matchers}}}"), "__name__")
+    if names.STORE_UP not in now:
         raise PrometheusError(
             "the server has no orphan_store_up: nothing of an exporter is scraped, or the selector "
             "fits none; see its targets"
         )
+    # A function over a range drops the name, which a label of another name keeps.
+    lately = _ask(
+        url,
+        f'max_over_time(label_replace({{{matchers}}}, "family", "$1", "__name__", "(.+)")'
+        f"[{format_duration(hold)}:])",
+    )
+    return ScrapedPage(now, _gauges(lately, "family"))
+
+
+def _gauges(found: Iterable[Mapping[str, Any]], name_label: str) -> Gauges:
+    values: dict[Family, dict[tuple[str, ...], float]] = {}
+    for labels, value in _samples(found):
+        family = _GAUGES.get(labels.get(name_label, ""))
+        if family is not None:
+            key = tuple(labels.get(label, "") for label in family.labels)
+            by_labels = values.setdefault(family, {})
+            by_labels[key] = max(value, by_labels.get(key, value))
     return {
-        family: tuple(Sample(key, value) for key, value in sorted(values.items()))
-        for family, values in found.items()
+        family: tuple(Sample(key, value) for key, value in sorted(by_labels.items()))
+        for family, by_labels in values.items()
     }
+
+
+def _samples(found: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield labels and value; what is no number says nothing."""
+    try:
+        for series in found:
+            value = float(series["value"][1])
+            if math.isfinite(value):
+                yield series["metric"], value
+    except _ODD_SHAPES:
+        raise PrometheusError(_NO_PROMETHEUS) from None
+
+
+_NO_PROMETHEUS: Final = (
+    "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
+)
 
 
 def _ask(url: str, query: str) -> list[dict[str, Any]]:
@@ -52,13 +89,20 @@ def _ask(url: str, query: str) -> list[dict[str, Any]]:
     try:
         answer: list[dict[str, Any]] = server.custom_query(query)
     # Not "from error", below: its text may hold what stands in the URL.
-    except (PrometheusApiClientException, ValueError):
+    except requests.Timeout:
         raise PrometheusError(
-            "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
+            f"the server does not answer within {TIMEOUT_SECONDS} s; see what keeps it busy"
         ) from None
-    except requests.RequestException:
+    except requests.ConnectionError:
         raise PrometheusError(
-            f"the server does not answer within {TIMEOUT_SECONDS} s; "
-            "check --prometheus.url, and that it runs"
+            "the server can't be reached; check that it runs, and --prometheus.url"
         ) from None
+    except (
+        PrometheusApiClientException,
+        ValueError,
+        KeyError,
+        TypeError,
+        requests.RequestException,
+    ):
+        raise PrometheusError(_NO_PROMETHEUS) from None
     return answer

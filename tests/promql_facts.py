@@ -32,6 +32,7 @@ HEALTHY: dict[Family, str] = {
     names.LEASE_AGE_SECONDS_MAX: "1",
     names.HEARTBEAT_PERIOD_SECONDS: "4",
     names.DEADLINE_SLACK_SECONDS_MIN: "8",
+    names.DEADLINE_BUDGET_SECONDS: "12",
     names.QUEUE_DEPTH: "3",
     names.QUEUE_AGE_SECONDS: "2",
     names.QUEUE_IN_FLIGHT: "4",

@@ -117,6 +117,9 @@ class SecondOpinion(LedgerNumbers):
         """Emit the conditions of every overflow pool, and whether it admits."""
         worker = str(KeyKind.WORKER)
         for pool in self.overflow:
+            budget = self.budget(pool) if self.sees_tasks else None
+            if budget is not None:
+                self.emit(names.DEADLINE_BUDGET_SECONDS, budget, pool=pool)
             conditions: dict[Condition, bool | None] = {
                 Condition.CANCEL_SLOWER_THAN_SLACK: self.cancel_slower_than_slack(pool),
                 Condition.NO_CANCEL_CHANNEL: self.no_cancel_channel(pool),

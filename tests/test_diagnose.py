@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 from cli_session import run
+from pages import Reply, serving
 from servers import free_port, running_exporter, running_prometheus, wait_until
 from stack_file import StackFile
 
 from orphanwatch.alerts.artifacts import build
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.diagnosis import Gauges, diagnose
+from orphanwatch.exporter.diagnose import verdict_of
+from orphanwatch.exporter.diagnosis import diagnose
 from orphanwatch.exporter.drill.faults import Hop
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import Action, Family
+from orphanwatch.exporter.prometheus_page import ScrapedPage
+from orphanwatch.exporter.signals.samples import Gauges
 
 CALM: dict[Family, tuple[Sample, ...]] = {
     names.UNMATCHED_TOKENS: (Sample(("worker",), 0.0), Sample(("empty",), 0.0)),
@@ -31,6 +35,9 @@ CALM: dict[Family, tuple[Sample, ...]] = {
     names.DUPLICATE_IN_FLIGHT: (Sample(("overflow",), 0.0),),
     names.TOKEN_DELTA: (Sample(("overflow",), 0.0),),
     names.JOIN_ABANDONED_TASKS: (Sample(("with",), 3.0), Sample(("without",), 0.0)),
+    names.DEADLINE_BUDGET_SECONDS: (Sample(("overflow",), 12.0),),
+    names.OVERFLOW_ADMISSION_ALLOWED: (Sample(("overflow",), 1.0),),
+    names.STORE_UP: tuple(Sample((str(store),), 1.0) for store in names.StoreName),
 }
 
 ORPHANS: Gauges = {names.LEASES: (Sample(("overflow", "client_cancel"), 2.0),)}
@@ -93,6 +100,85 @@ def test_ids_that_join_nothing_make_a_calm_doubtful() -> None:
     assert "safe" not in diagnosis.next_step
 
 
+@pytest.mark.parametrize(
+    ("family", "hop"),
+    [
+        (names.UNMATCHED_TOKENS, Hop.LEDGER),
+        (names.RETRIES_WITHOUT_RETRY_ID, Hop.RETRY),
+        (names.FAIL_CLOSED, Hop.HEARTBEAT),
+        (names.HEARTBEAT_PERIOD_SECONDS, Hop.HEARTBEAT),
+        (names.DEADLINE_BUDGET_SECONDS, Hop.HEARTBEAT),
+        (names.SECOND_DECODER_LEASES, Hop.WORKER),
+        (names.DUPLICATE_IN_FLIGHT, Hop.WORKER),
+        (names.LEASES, Hop.CANCEL_CHANNEL),
+        (names.TOKEN_DELTA, Hop.CANCEL_CHANNEL),
+    ],
+    ids=str,
+)
+def test_a_family_that_is_absent_leaves_its_hop_unknown(family: Family, hop: Hop) -> None:
+    """One blind arm is enough: nothing that rests on it is called sound, or safe."""
+    shown = {name: samples for name, samples in CALM.items() if name is not family}
+    diagnosis = diagnose(shown, Action.SCALE, ())
+    (finding,) = (finding for finding in diagnosis.findings if finding.hop is hop)
+    assert finding.is_broken is None
+    assert "safe" not in diagnosis.next_step
+
+
+@pytest.mark.parametrize("hop_sign", [names.UNMATCHED_TOKENS, names.RETRIES_WITHOUT_RETRY_ID])
+def test_the_next_step_sheds_first_where_the_verdict_does(hop_sign: Family) -> None:
+    """Whatever the hop: orphan work is shed, not scaled into."""
+    shown = {**CALM, **ORPHANS, hop_sign: (Sample(("worker",), 1.0),)}
+    assert diagnose(shown, Action.SHED, ()).next_step.startswith("Shed the orphan work")
+
+
+@pytest.mark.parametrize(
+    ("now", "lately", "action"),
+    [
+        pytest.param({}, {}, Action.SCALE, id="all known and zero"),
+        pytest.param(ORPHANS, {}, Action.SHED, id="an orphan lease now"),
+        pytest.param({}, ORPHANS, Action.HOLD, id="an orphan lease within the hold"),
+        pytest.param(
+            {names.STORE_UP: (Sample(("gateway",), 1.0), Sample(("leases",), 1.0))},
+            {},
+            Action.BLIND,
+            id="a store that nobody names",
+        ),
+        pytest.param(
+            {names.FAIL_CLOSED: (Sample(("overflow", "heartbeat_too_slow"), 1.0),)},
+            {},
+            Action.HOLD,
+            id="a condition that fails closed",
+        ),
+        pytest.param(
+            {names.OVERFLOW_ADMISSION_ALLOWED: (Sample(("overflow",), 0.0),)},
+            {},
+            Action.HOLD,
+            id="admission that is closed for no reason that is shown",
+        ),
+    ],
+)
+def test_gauges_alone_tell_the_verdict(now: Gauges, lately: Gauges, action: Action) -> None:
+    """The first row of the table that holds, from what Prometheus has."""
+    assert verdict_of(ScrapedPage({**CALM, **now}, dict(lately)))[0] is action
+
+
+@pytest.mark.parametrize(
+    "absent", [names.TOKEN_DELTA, names.LEASES, names.DUPLICATE_IN_FLIGHT], ids=str
+)
+def test_what_shedding_asks_for_and_is_absent_makes_blind(absent: Family) -> None:
+    """Absent is no zero."""
+    shown = {name: samples for name, samples in CALM.items() if name is not absent}
+    assert verdict_of(ScrapedPage(shown, {}))[0] is Action.BLIND
+
+
+def test_ids_that_join_nothing_are_said_beside_the_verdict() -> None:
+    """As a snapshot says it."""
+    apart = (Sample(("with",), 0.0), Sample(("without",), 9.0))
+    action, reasons = verdict_of(ScrapedPage({**CALM, names.JOIN_ABANDONED_TASKS: apart}, {}))
+    assert action is Action.SCALE
+    assert any("none of 9 abandoned tasks" in reason for reason in reasons)
+
+
 def orphaned(folder: Path, **settings: Any) -> StackFile:
     """Return a stack on which a worker decodes for a client that left."""
     stack = StackFile(folder, write=lambda offset: time.time() + offset, **settings)
@@ -141,7 +227,7 @@ def test_prometheus_is_diagnosed_like_the_stores(tmp_path: Path) -> None:
     [
         pytest.param((), "name one of --config.file and --prometheus.url", id="nothing to look at"),
         pytest.param(
-            ("--prometheus.url", "http://127.0.0.1:1"), "check --prometheus.url", id="no server"
+            ("--prometheus.url", "http://127.0.0.1:1"), "can't be reached", id="no server"
         ),
     ],
 )
@@ -152,3 +238,15 @@ def test_what_can_not_be_told_is_exit_code_2(
     told = run(tmp_path, "diagnose", *arguments)
     assert told.code == 2
     assert said in told.err
+
+
+@pytest.mark.parametrize(
+    "body",
+    ['{"status":"success"}', "[]", '{"status":"success","data":{"result":[[1,"2"]]}}', "<html>"],
+)
+def test_an_answer_of_another_shape_is_told_as_one(tmp_path: Path, body: str) -> None:
+    """Not as a traceback."""
+    with serving({"/api/v1/query": Reply(body=body.encode())}) as site:
+        told = run(tmp_path, "diagnose", "--prometheus.url", site.url(""))
+    assert told.code == 2
+    assert "not as Prometheus does" in told.err

@@ -11,7 +11,7 @@ from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import ARM_STORES, Condition, Family, KeyKind
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.signals.propagation import held_at_stop
-from orphanwatch.exporter.signals.samples import Gauges
+from orphanwatch.exporter.signals.samples import Gauges, where_any
 from orphanwatch.exporter.signals.split import fresh_sample
 
 BUDGET_QUANTILE: Final = 0.05
@@ -45,10 +45,19 @@ def admission_gauges(found: Conditions) -> Gauges:
     }
 
 
+def budget_gauges(readings: Readings, config: Config) -> Gauges:
+    """Return the deadline budget of the overflow pools that have one to judge by."""
+    if readings.gateway is None:
+        return {}
+    budgets = {pool: deadline_budget_seconds(readings, pool) for pool in config.overflow_pools}
+    known = {pool: budget for pool, budget in budgets.items() if budget is not None}
+    return {names.DEADLINE_BUDGET_SECONDS: where_any(known)}
+
+
 def _conditions_of(
     pool: str, readings: Readings, config: Config, gauges: Gauges
 ) -> dict[Condition, bool | None]:
-    budget = deadline_budget_seconds(readings, pool)
+    budget = _value(gauges, names.DEADLINE_BUDGET_SECONDS, pool)
     return {
         Condition.CANCEL_SLOWER_THAN_SLACK: _is_slower(readings, config, pool, budget),
         Condition.NO_CANCEL_CHANNEL: _has_no_channel(readings, config, pool),

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Sample, Task
 from orphanwatch.exporter.names import KeyKind, Role
 from orphanwatch.exporter.reading_gateway import is_recent
@@ -73,13 +74,21 @@ def duplicates(readings: Readings, config: Config, held: Iterable[HeldLease]) ->
         retry_id = lease.task.retry_id if lease.task is not None else None
         key = ("retry", retry_id) if retry_id is not None else ("task", task_id)
         requests.setdefault(key, []).append(lease)
+    return [
+        lease for leases in requests.values() for lease in beyond_first(leases, config, readings.at)
+    ]
+
+
+def beyond_first(leases: Iterable[HeldLease], config: Config, at: Instant) -> list[HeldLease]:
+    """Return the live leases of one request but its first that have been there for over a grace.
+
+    One that does not say since when counts: nobody can tell that it is young.
+    """
     extra = []
-    for leases in requests.values():
-        if len(leases) > 1:
-            for lease in sorted(leases, key=_order)[1:]:
-                acquired = lease.lease.acquired_at
-                if acquired is None or readings.at - acquired > config.grace_of(lease.pool):
-                    extra.append(lease)
+    for lease in sorted(leases, key=_order)[1:]:
+        acquired = lease.lease.acquired_at
+        if acquired is None or at - acquired > config.grace_of(lease.pool):
+            extra.append(lease)
     return extra
 
 

@@ -24,7 +24,7 @@ def verdict(
 ) -> Verdict:
     """Return the first row of the table that holds, and everything that speaks for it."""
     unseen = (*_unseen(stores), *((UNKEYED,) if is_unkeyed else ()))
-    if orphans := _orphan_reasons(gauges):
+    if orphans := orphan_reasons(gauges):
         # What can't be seen is said too: the orphan may be larger than it looks.
         return Verdict(action=Action.SHED, reasons=(*orphans, *unseen))
     if unseen:
@@ -36,12 +36,12 @@ def verdict(
         reasons=(
             "no orphan tokens, no orphan lease and no duplicate in flight",
             "every store that the two arms need was read",
-            *_doubts(gauges),
+            *doubts_of(gauges),
         ),
     )
 
 
-def _doubts(gauges: Gauges) -> tuple[str, ...]:
+def doubts_of(gauges: Gauges) -> tuple[str, ...]:
     """Return what makes a calm doubtful: ids that join nothing look like perfect health."""
     rows = {sample.labels[0]: sample.value for sample in gauges.get(names.JOIN_ABANDONED_TASKS, ())}
     apart, joined = rows.get(str(Join.WITHOUT), 0.0), rows.get(str(Join.WITH), 0.0)
@@ -59,7 +59,8 @@ def _doubts(gauges: Gauges) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _orphan_reasons(gauges: Gauges) -> tuple[str, ...]:
+def orphan_reasons(gauges: Gauges) -> tuple[str, ...]:
+    """Return what speaks for shedding, in sentences; none where nothing does."""
     reasons = []
     for pool, tokens in _totals(gauges, names.TOKEN_DELTA).items():
         reasons.append(
