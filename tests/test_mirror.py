@@ -20,7 +20,7 @@ COLUMNS = ("task_id", "retry_id", "submitted_at", "deadline_at", "cancelled_at",
 class Log:
     """Rows that are all told at the first read."""
 
-    columns = COLUMNS
+    columns: tuple[str, ...] = COLUMNS
     keeps = True
 
     def __init__(self, rows: list[Row]) -> None:

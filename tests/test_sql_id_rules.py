@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from sql_tables import typed
-from stack_file import StackFile, assert_reads, charge, lease, rejections, task
+from stack_file import StackFile, assert_reads, charge, lease, rejections, store_problem, task
 
 UUID = "6f2c1d9e-0000-4000-8000-00000000abcd"
 
@@ -21,6 +21,14 @@ RULES = [
         id="a prefix and a pattern behind",
     ),
     pytest.param({"strip_prefix": "a|ab"}, "ac", "c", id="one of two"),
+    pytest.param({"strip_prefix": "(?i:chatcmpl-)"}, "ChatCmpl-7f3a", "7f3a", id="in any case"),
+    pytest.param(
+        {"strip_prefix": "(?i:req[a-f]?)-", "strip_suffix": r"_(?i:r(?-i:x)\d|z)"},
+        "REQB-7f3a_Rx4",
+        "7f3a",
+        id="parts in any case",
+    ),
+    pytest.param({"strip_prefix": "(?i:a)b"}, "AB7f3a", "AB7f3a", id="a part in its own case"),
     pytest.param({"uuid": True}, UUID.replace("-", "").upper(), UUID, id="a bare UUID in capitals"),
     pytest.param({"uuid": True}, "no-uuid", "no-uuid", id="no UUID"),
     pytest.param(
@@ -90,6 +98,21 @@ def test_mariadb_takes_it_off_too(
     stack = spelled(tmp_path, rule, "ledger", (theirs, plain), tables=tables, url=mariadb_url)
 
     assert_reads(stack.document(30), JOINED)
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("key", ["strip_prefix", "strip_suffix"])
+def test_a_pattern_that_postgresql_does_not_know_is_told(
+    key: str, postgresql_url: str, tmp_path: Path
+) -> None:
+    """What only Python's patterns can say costs the store, and the remedy names the keys."""
+    rule, tables = {key: "(?P<part>a)"}, typed("double precision")
+    stack = spelled(tmp_path, rule, "ledger", ("a7", "7"), tables=tables, url=postgresql_url)
+
+    assert store_problem(stack.evaluate(30), "ledger") == (
+        "invalid regular expression: quantifier operand invalid; "
+        "write strip_prefix and strip_suffix with what PostgreSQL's regular expressions know"
+    )
 
 
 def test_an_id_of_which_nothing_is_left_is_none(tmp_path: Path) -> None:

@@ -4,9 +4,10 @@ The SQL stores answer from it, so that a log, a list over HTTP and a table mean 
 """
 
 import itertools
+import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from orphanwatch.exporter.config_stores import (
 )
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, Instant, Micros
-from orphanwatch.exporter.model import Rejected
+from orphanwatch.exporter.model import Charges, Cutoff, Rejected
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.stores.questions import Inspection, Windows
 from orphanwatch.exporter.stores.rows import RowSource, notes_of
@@ -34,7 +35,8 @@ _INDEXED: Final = frozenset(
     {*SqlGateway.looked_up, *SqlLedger.looked_up}  # the questions' own
 )
 
-# A cancel is remembered for so long after it: its orphan may hold a lease for days.
+# A cancel is remembered for so long after it: its orphan may hold a lease for days. So are the
+# charges of a task past its cutoff: what comes on top of them is counted by their sum.
 _CANCELS_KEPT: Final = 7 * 86400 * SECOND
 _PRUNED_EVERY: Final = 60 * SECOND
 
@@ -44,11 +46,15 @@ _numbers = itertools.count()
 class Mirror:
     """One table in memory, filled from a source at the beginning of each reading."""
 
-    def __init__(self, store: StoreName, source: RowSource) -> None:
+    def __init__(self, store: StoreName, source: RowSource, *, totals: bool = False) -> None:
+        """``totals`` says that the rows of a ledger are running totals."""
         self.source = source
+        self._totals = totals
         self._store = store
         self._name = f"file:orphanwatch-{os.getpid()}-{next(_numbers)}?mode=memory&cache=shared"
         self._pruned_at = Instant(0)
+        self._asked: dict[str, Instant] | None = None
+        """The tasks whose charges were asked for, each with until when its rows stay."""
         self._database = self._connect()  # the table lives as long as this connection
         names = source.columns
         self._database.execute(f"CREATE TABLE {_TABLE} ({', '.join(names)})")
@@ -76,23 +82,55 @@ class Mirror:
                 if not self.source.keeps:
                     raise
                 problem = error
-            if self.source.keeps and windows.at - self._pruned_at > _PRUNED_EVERY:
+            if self._is_prunable and windows.at - self._pruned_at > _PRUNED_EVERY:
                 self._pruned_at = windows.at
                 self._prune(windows)
         if problem is not None:
             raise problem
 
+    def keep(self, charged: Mapping[str, Charges], windows: Windows) -> None:
+        """Keep the rows of tasks whose charges were asked for: their totals must not fall.
+
+        Somebody waits for none of them, so they are few. Those with a charge past their cutoff
+        stay for days after they were asked for last, and of running totals all do, as the next
+        one counts by what it adds; any other stays for the length of the scope.
+        """
+        after = Instant(windows.at + _CANCELS_KEPT)
+        soon = Instant(2 * windows.at - windows.scope_start)
+        self._asked = self._asked or {}
+        self._asked |= {
+            task_id: after if self._totals or _is_orphan(it) else soon
+            for task_id, it in charged.items()
+        }
+
+    @property
+    def _is_prunable(self) -> bool:
+        """Whether rows are added and never taken back, and it is known which are needed."""
+        is_known = self._store is not StoreName.LEDGER or self._asked is not None
+        return self.source.keeps and is_known
+
     def _prune(self, windows: Windows) -> None:
         """Forget what no question of this or a later reading can be about."""
         if self._store is StoreName.LEDGER:
-            # Of a task that is still charged all rows stay: its totals must not fall.
+            # Of a task that is still charged all rows stay, and of those that were asked for.
             active = f"SELECT task_id FROM {_TABLE} WHERE charged_at > :since"  # noqa: S608  (names of ours)
-            where = f"charged_at <= :since AND task_id NOT IN ({active} AND task_id NOT NULL)"
+            asked = "SELECT value FROM json_each(:asked)"
+            nameless = "" if self._totals else "task_id IS NULL OR "
+            where = (
+                f"charged_at <= :since AND ({nameless}task_id NOT IN"
+                f" ({active} AND task_id NOT NULL UNION ALL {asked}))"
+            )
         else:
             where = " AND ".join(self._is_over())
+        asked_for = self._asked or {}
+        self._asked = {key: until for key, until in asked_for.items() if until > windows.at}
         self._database.execute(
             f"DELETE FROM {_TABLE} WHERE {where}",  # noqa: S608  (names of ours)
-            {"since": windows.scope_start, "long_ago": windows.at - _CANCELS_KEPT},
+            {
+                "since": windows.scope_start,
+                "long_ago": windows.at - _CANCELS_KEPT,
+                "asked": json.dumps(list(self._asked)),
+            },
         )
 
     def _is_over(self) -> Iterator[str]:
@@ -145,6 +183,10 @@ class _Mirrored(SqlReader):
         super().close()
         self._mirror.source.close()
 
+    def cut(self) -> bool:
+        """Return False: a source bounds its questions itself."""
+        return False
+
     def clock_skew_seconds(self) -> float | None:
         """Return what the source knows of its clock."""
         return self._mirror.source.clock_skew_seconds()
@@ -178,8 +220,20 @@ class MirroredLedger(_Mirrored, SqlLedger):
         super().__init__(
             SqlLedgerStore.model_construct(**_PLACE, timeout=timeout, shape=settings.shape)
         )
-        self._mirror = Mirror(self.name, source)
+        self._mirror = Mirror(self.name, source, totals=settings.shape == "cumulative")
         self._engine = self._mirror.engine
+
+    def charges(
+        self, cutoffs: Collection[Cutoff], windows: Windows, counting_since: Instant | None
+    ) -> Mapping[str, Charges]:
+        """Return each task's charges past its cutoff, and have their rows kept."""
+        found = super().charges(cutoffs, windows, counting_since)
+        self._mirror.keep(found, windows)
+        return found
+
+
+def _is_orphan(charges: Charges) -> bool:
+    return bool(charges.charged or charges.prorated or charges.straddling)
 
 
 _PLACE: Final[Mapping[str, Any]] = {

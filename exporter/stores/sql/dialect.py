@@ -111,8 +111,18 @@ class Dialect(Protocol):
         """Return what a driver's error means; None where nothing more than its words is known."""
         ...
 
-    def column_types(self, description: Sequence[Any]) -> Sequence[TypeEngine[Any]]:
-        """Return the types of a relation's columns, from a cursor's description of them."""
+    def column_types(self, cursor: Any) -> Sequence[TypeEngine[Any]]:
+        """Return the types of a relation's columns, from the driver's cursor that names them."""
+        ...
+
+    def holding_bytes(
+        self, connection: Connection, source: FromClause, columns: Sequence[ColumnElement[Any]]
+    ) -> Sequence[ColumnElement[Any]]:
+        """Return those of the columns whose cells are bytes: no text that an id could be."""
+        ...
+
+    def hex_of(self, name: str) -> str:
+        """Return how bytes are written as text in a SELECT of the user's."""
         ...
 
     def as_id(self, column: ColumnElement[Any]) -> ColumnElement[Any]:

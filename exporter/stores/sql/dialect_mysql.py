@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import tzinfo
 from typing import Any, ClassVar, Final
 
@@ -19,6 +19,7 @@ from sqlalchemy import (
     Engine,
     FromClause,
     Integer,
+    LargeBinary,
     Numeric,
     Select,
     Text,
@@ -96,6 +97,9 @@ _TYPES: Final[dict[int, TypeEngine[Any]]] = {
 }
 """By the type's number in the protocol; all others are read as the text they show."""
 
+_NO_CHARACTERS: Final = 63
+"""The character set "binary". Numbers and stamps say it of themselves too."""
+
 _ANY_UUID: Final = f"^(?-i:{UUID_PATTERN})\\z"
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,19}")
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,60}([.][0-9]{1,30})?")
@@ -151,9 +155,19 @@ class MySql(ServerDialect):
         """Return what the server said, without user, host and database."""
         return explain(error)
 
-    def column_types(self, description: Sequence[Any]) -> Sequence[TypeEngine[Any]]:
-        """Return the types by their numbers."""
-        return [_TYPES.get(column[1], NullType()) for column in description]
+    def column_types(self, cursor: Any) -> Sequence[TypeEngine[Any]]:
+        """Return the types by their numbers; text of no character set is bytes."""
+        return [
+            LargeBinary()
+            if field.type_code in _TEXTS and field.charsetnr == _NO_CHARACTERS
+            else _TYPES.get(field.type_code, NullType())
+            # What a cursor describes in public leaves the character set out.
+            for field in cursor._result.fields  # noqa: SLF001  (as said above)
+        ]
+
+    def hex_of(self, name: str) -> str:
+        """Return the functions that write bytes as text."""
+        return f"HEX({name}), or BIN_TO_UUID({name}),"
 
     def text_of(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return text in a collation that knows no case and no blanks to be left out."""
@@ -192,7 +206,12 @@ class MySql(ServerDialect):
         """Return a scale of ``TIMESTAMP``, or of wall time in the store's zone."""
         if getattr(column.type, "timezone", False):
             return Scale(
-                _stamp(EARLIEST), _stamp(LATEST), _since_1970, _stamp, _stamp, is_missing=_is_unset
+                _FIRST_TIMESTAMP,
+                _stamp(LATEST),
+                _since_1970,
+                _stamp,
+                _stamp,
+                is_missing=_unset_before(_FIRST_TIMESTAMP),
             )
         clock = wall_clock_of(zone, at)
 
@@ -206,7 +225,7 @@ class MySql(ServerDialect):
             lambda at: _stamp(clock.earliest(at)),
             lambda at: _stamp(clock.latest(at)),
             clock.is_steady,
-            _is_unset,
+            _unset_before(_stamp(EARLIEST)),
         )
 
     def among(self, column: ColumnElement[Any], keys: Collection[str]) -> ColumnElement[bool]:
@@ -277,6 +296,12 @@ def _stamp(at: Instant) -> ColumnElement[Any]:
     return literal(datetime_of(at).replace(tzinfo=None), TIMESTAMP())
 
 
-def _is_unset(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return whether a cell is null or the zero date, by which older schemas say the same."""
-    return or_(column.is_(None), column < _stamp(EARLIEST))
+def _unset_before(
+    first: ColumnElement[Any],
+) -> Callable[[ColumnElement[Any]], ColumnElement[bool]]:
+    """Return what tells a cell that is null, or the zero date: older schemas say the same by it."""
+    return lambda column: or_(column.is_(None), column < first)
+
+
+# Compared with a stamp that its type can't hold, a column is read from one end to the other.
+_FIRST_TIMESTAMP: Final = _stamp(Instant(SECOND))

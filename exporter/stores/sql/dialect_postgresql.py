@@ -15,14 +15,11 @@ from sqlalchemy import (
     ARRAY,
     TIMESTAMP,
     BigInteger,
-    Boolean,
     ColumnElement,
     Connection,
-    Date,
     Double,
     Engine,
     FromClause,
-    LargeBinary,
     Numeric,
     Text,
     Uuid,
@@ -38,9 +35,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import make_url
-from sqlalchemy.types import NullType, TypeEngine, UserDefinedType
+from sqlalchemy.types import NullType, TypeEngine
 
-from orphanwatch.exporter.ids import UUID_PATTERN
+from orphanwatch.exporter.ids import UUID_PATTERN, IdRule
 from orphanwatch.exporter.instants import SECOND, Instant, Micros
 from orphanwatch.exporter.stores.sql.dialect import Explained, TableName, index_statement
 from orphanwatch.exporter.stores.sql.dialect_postgresql_catalog import (
@@ -50,7 +47,9 @@ from orphanwatch.exporter.stores.sql.dialect_postgresql_catalog import (
     kind_of,
 )
 from orphanwatch.exporter.stores.sql.dialect_postgresql_errors import explain
+from orphanwatch.exporter.stores.sql.dialect_postgresql_patterns import without_inner_flags
 from orphanwatch.exporter.stores.sql.dialect_postgresql_text import InstantOfText, NumberOfText
+from orphanwatch.exporter.stores.sql.dialect_postgresql_types import TYPES, Char
 from orphanwatch.exporter.stores.sql.dialect_server import ServerDialect, is_text
 from orphanwatch.exporter.stores.sql.dialect_server_instants import Scale
 from orphanwatch.exporter.stores.sql.dialect_zones import (
@@ -60,37 +59,6 @@ from orphanwatch.exporter.stores.sql.dialect_zones import (
     datetime_of,
     wall_clock_of,
 )
-
-
-class _Char(UserDefinedType[str]):
-    """Text of a fixed length: the blanks at its end mean nothing."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        return "bpchar"
-
-
-_TYPES: Final[dict[int, TypeEngine[Any]]] = {
-    16: Boolean(),
-    17: LargeBinary(),
-    20: BigInteger(),
-    21: BigInteger(),
-    23: BigInteger(),
-    25: Text(),
-    114: JSONB(),
-    700: Double(),
-    701: Double(),
-    1042: _Char(),
-    1043: Text(),
-    1082: Date(),
-    1114: TIMESTAMP(timezone=False),
-    1184: TIMESTAMP(timezone=True),
-    1700: Numeric(),
-    2950: Uuid(),
-    3802: JSONB(),
-}
-"""By the type's number, as ``pg_type`` lists them; all others are read as the text they show."""
 
 # Waiting for a lock is given up before the statement is, so that the reason shows.
 _SETTINGS: Final = (
@@ -154,9 +122,13 @@ class Postgresql(ServerDialect):
         """Return the server's own sentence; of a connection that failed, only the reason."""
         return explain(error)
 
-    def column_types(self, description: Sequence[Any]) -> Sequence[TypeEngine[Any]]:
+    def column_types(self, cursor: Any) -> Sequence[TypeEngine[Any]]:
         """Return the types by their numbers."""
-        return [_TYPES.get(column[1], NullType()) for column in description]
+        return [TYPES.get(column[1], NullType()) for column in cursor.description]
+
+    def hex_of(self, name: str) -> str:
+        """Return the function that writes bytes as text."""
+        return f"encode({name}, 'hex')"
 
     def text_of(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the column itself where it is text; of JSON, what stands within the quotes."""
@@ -187,6 +159,11 @@ class Postgresql(ServerDialect):
         uuid = cast(cast(func.btrim(text), Uuid()), Text())
         return case((text.op("~")(_ANY_UUID), uuid), else_=text)
 
+    def spelled(self, column: ColumnElement[Any], rule: IdRule) -> ColumnElement[Any]:
+        """Return what the server's own patterns leave of an id."""
+        prefix, suffix = map(without_inner_flags, (rule.strip_prefix, rule.strip_suffix))
+        return super().spelled(column, IdRule(prefix, suffix, rule.uuid))
+
     def scale_of_stamps(self, column: ColumnElement[Any], zone: tzinfo, at: Instant) -> Scale:
         """Return a scale of ``timestamptz``, or of wall time in the store's zone."""
         if getattr(column.type, "timezone", False):
@@ -203,12 +180,13 @@ class Postgresql(ServerDialect):
             lambda at: _wall(clock.earliest(at)),
             lambda at: _wall(clock.latest(at)),
             clock.is_steady,
+            has_lower=True,
         )
 
     def among(self, column: ColumnElement[Any], keys: Collection[str]) -> ColumnElement[bool]:
         """Return whether the stored id is one of the keys, each written as the column's type."""
         kept, kind = self._keys_for(column, keys), column.type
-        if isinstance(kind, BigInteger | Numeric | Uuid | _Char | Text):
+        if isinstance(kind, BigInteger | Numeric | Uuid | Char | Text):
             if not kept:
                 return false()
             array = cast(literal(kept, ARRAY(Text())), ARRAY(kind))
@@ -298,4 +276,4 @@ def _wall(at: Instant) -> ColumnElement[Any]:
 
 
 def _scale_of_absolute_stamps() -> Scale:
-    return Scale(_stamp(EARLIEST), _stamp(LATEST), _since_1970, _stamp, _stamp)
+    return Scale(_stamp(EARLIEST), _stamp(LATEST), _since_1970, _stamp, _stamp, has_lower=True)

@@ -71,6 +71,9 @@ _REMEDIES: Final = {
     "25006": "relation: must not write",
     "42601": "check the SELECT of relation:",
     "42703": "check the columns in the SELECT of relation:",
+    "2201B": (
+        "write strip_prefix and strip_suffix with what PostgreSQL's regular expressions know"
+    ),
     "40001": "the standby took rows away that were read; raise max_standby_streaming_delay",
     "57P01": "the server is stopping, or someone ended the session; wait until it is up",
     "57P02": "the server is stopping, or someone ended the session; wait until it is up",

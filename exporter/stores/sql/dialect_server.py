@@ -1,6 +1,7 @@
 """What servers have in common against SQLite: a column has one type, and its cells are of it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import tzinfo
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Date,
     Double,
     Float,
+    FromClause,
     Integer,
     LargeBinary,
     Numeric,
@@ -35,6 +37,7 @@ from orphanwatch.exporter.stores.sql.dialect_server_instants import (
     scale_of_epochs,
 )
 from orphanwatch.exporter.stores.sql.dialect_zones import WallClock, wall_clock_of
+from orphanwatch.exporter.stores.sql.text_layouts import layout_of
 
 # Numbers whose size tells a unit: above zero, and not beyond all times in the smallest one.
 _LARGEST_EPOCH: Final = LARGEST_INSTANT * 1000
@@ -78,6 +81,15 @@ class ServerDialect(ABC):
     def tolerates(self, connection: Connection, error: Exception) -> bool:  # noqa: ARG002  (none is)
         """Return that nothing is: what can't be read is told apart by SQL."""
         return False
+
+    def holding_bytes(
+        self,
+        connection: Connection,  # noqa: ARG002  (the type says it)
+        source: FromClause,  # noqa: ARG002  (likewise)
+        columns: Sequence[ColumnElement[Any]],
+    ) -> Sequence[ColumnElement[Any]]:
+        """Return the columns of a binary type."""
+        return [column for column in columns if isinstance(column.type, LargeBinary)]
 
     def as_id(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return an id as text; bytes and fractions are none."""
@@ -134,11 +146,13 @@ class ServerDialect(ABC):
         if is_epoch(column):
             return OrderedInstants(column, scale_of_epochs(column, form.micros_per_unit))
         clock = wall_clock_of(zone, at)
+        sorts_by_day = form.sorts_by_day and is_text(column)
         return TextInstants(
             column,
             self.text_of,
             lambda text: self.instant_of_text(text, clock),
-            sorts_by_day=form.sorts_by_day and is_text(column),
+            sorts_by_day=sorts_by_day,
+            layout=layout_of(values, clock) if sorts_by_day else None,
         )
 
     def materialized(self, statement: Select[Any], name: str) -> CTE:

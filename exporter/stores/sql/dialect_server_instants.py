@@ -26,6 +26,7 @@ from sqlalchemy import (
 )
 
 from orphanwatch.exporter.instants import LARGEST_INSTANT, SECOND, Instant, checked_instant
+from orphanwatch.exporter.stores.sql.text_layouts import TextLayout
 
 _DAY: Final = 86400 * SECOND
 _LARGEST_INTEGER: Final = 2**63 - 1
@@ -118,6 +119,8 @@ class Scale:
     is_exact: bool = True
     """Whether the two are one and the same."""
     is_missing: Callable[[ColumnElement[Any]], ColumnElement[bool]] = _is_null
+    has_lower: bool = False
+    """Whether cells before all instants are to be found, as an order by size puts them last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +135,9 @@ class OrderedInstants(MicrosColumn):
         return and_(*bounds, *self._exactly(lambda micros: micros > at))
 
     def reaches(self, at: Instant) -> ColumnElement[bool]:
-        """Return whether the cell is greater than ``at``, instant or not."""
+        """Return whether the cell is greater than ``at``, instant or not, or below them all."""
         greater: ColumnElement[bool] = self.column > self.scale.low(at)
-        return greater
+        return or_(greater, self.column < self.scale.first) if self.scale.has_lower else greater
 
     def by(self, at: Instant) -> ColumnElement[bool]:
         """Return whether the cell is at or below ``at``, and an instant at all."""
@@ -170,16 +173,18 @@ class TextInstants(MicrosColumn):
     instant_of_text: Callable[[ColumnElement[Any]], ColumnElement[Any]]
     sorts_by_day: bool
     """Text that starts with YYYY-MM-DD: its order follows the days."""
+    layout: TextLayout | None
+    """What the texts have in common beyond that."""
 
     def after(self, at: Instant) -> ColumnElement[bool]:
         """Return whether the text's instant is after ``at``."""
-        return and_(*self._from_day_before(at), self.epoch_micros() > at)
+        return and_(*self._may_be_after(at), self.epoch_micros() > at)
 
     def reaches(self, at: Instant) -> ColumnElement[bool]:
         """Return whether the text's instant is after ``at``, or it states none."""
         micros = self.epoch_micros()
         unread = and_(self.column.is_not(None), or_(micros.is_(None), micros > at))
-        return and_(*self._from_day_before(at), unread)
+        return and_(*self._may_be_after(at), unread)
 
     def by(self, at: Instant) -> ColumnElement[bool]:
         """Return whether the text's instant is at or before ``at``."""
@@ -197,14 +202,21 @@ class TextInstants(MicrosColumn):
     def _states_nothing(self) -> ColumnElement[bool]:
         return or_(self.column.is_(None), func.trim(self.text_of(self.column)) == "")
 
-    def _from_day_before(self, at: Instant) -> tuple[ColumnElement[bool], ...]:
+    def _may_be_after(self, at: Instant) -> tuple[ColumnElement[bool], ...]:
+        """Return what rules out stamps that are too old without reading them."""
         if not self.sorts_by_day:
             return ()
+        is_recent = self._is_from_day_before(at)
+        # An index finds the days of the first; of those, the second leaves the last hours.
+        finer = () if self.layout is None else (self.layout.may_be_after(self.column, at),)
+        return (is_recent, *finer)
+
+    def _is_from_day_before(self, at: Instant) -> ColumnElement[bool]:
         # An index serves this; the zone in the text may shift a stamp by up to 14 hours.
         day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=max(0, at - _DAY))
         since: ColumnElement[bool] = self.column >= day.date().isoformat()
         # What starts with a blank or a zero sorts before all days.
-        return (or_(since, self.column < "1"),)
+        return or_(since, self.column < "1")
 
 
 def scale_of_epochs(column: ColumnElement[Any], micros_per_unit: float) -> Scale:
@@ -221,7 +233,12 @@ def scale_of_epochs(column: ColumnElement[Any], micros_per_unit: float) -> Scale
         most = literal(Decimal(LARGEST_INSTANT) / unit, Numeric())
         least = literal(-Decimal(LARGEST_INSTANT) / unit, Numeric())
         return Scale(
-            least, most, lambda cell: cast(func.round(cell * unit), BigInteger), bound, bound
+            least,
+            most,
+            lambda cell: cast(func.round(cell * unit), BigInteger),
+            bound,
+            bound,
+            has_lower=True,
         )
 
     def double(at: Instant) -> ColumnElement[Any]:
@@ -234,6 +251,7 @@ def scale_of_epochs(column: ColumnElement[Any], micros_per_unit: float) -> Scale
         lambda cell: cast(func.round(cell * literal(micros_per_unit, column.type)), BigInteger),
         double,
         double,
+        has_lower=True,
     )
 
 

@@ -39,6 +39,7 @@ from orphanwatch.exporter.stores.sql.dialect import (
     TableName,
     index_statement,
 )
+from orphanwatch.exporter.stores.sql.dialect_sqlite_bytes import holding_bytes
 from orphanwatch.exporter.stores.sql.dialect_sqlite_instants import SqliteInstants, is_number
 
 # How many of SQLite's own steps pass between two looks at the clock.
@@ -84,9 +85,19 @@ class Sqlite:
         said = str(getattr(error, "orig", error))
         return next((Explained(said, remedy) for sign, remedy in _REMEDIES if sign in said), None)
 
-    def column_types(self, description: Sequence[Any]) -> Sequence[TypeEngine[Any]]:
+    def column_types(self, cursor: Any) -> Sequence[TypeEngine[Any]]:
         """Return no type for any column."""
-        return [NullType() for _ in description]
+        return [NullType() for _ in cursor.description]
+
+    def holding_bytes(
+        self, connection: Connection, source: FromClause, columns: Sequence[ColumnElement[Any]]
+    ) -> Sequence[ColumnElement[Any]]:
+        """Return the columns of which some cells are bytes, and none is anything else."""
+        return holding_bytes(connection, source, columns)
+
+    def hex_of(self, name: str) -> str:
+        """Return the function that writes bytes as text."""
+        return f"hex({name})"
 
     def as_id(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return the cells as they are."""

@@ -13,7 +13,6 @@ from sqlalchemy import (
     func,
     literal,
     null,
-    or_,
     select,
 )
 
@@ -26,6 +25,7 @@ from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.sql.final_rows import FinalRow, sum_final_rows
 from orphanwatch.exporter.stores.sql.ledger_rows import Increments, LedgerRows
 from orphanwatch.exporter.stores.sql.reader import SqlReader, may_end_after, portions
+from orphanwatch.exporter.stores.sql.running_totals import running_totals
 
 _CARRIED: Final = ("cutoff", "started")
 
@@ -43,24 +43,16 @@ class SqlLedger(SqlReader):
 
     def window(self, windows: Windows) -> LedgerWindow:
         """Return all charges of the newest windows, summed by key."""
-        rows = self._increments_in(windows.delta_start, windows)
-        spend = rows.charged.within(windows.spend_start, windows.spend_end)
-        statement = (
-            select(
-                rows.task_id,
-                func.coalesce(func.sum(case((spend, rows.tokens), else_=0)), 0),
-                func.max(rows.charged.epoch_micros()),
-                func.sum(case((spend, 1), else_=0)),
-            )
-            .select_from(rows.source)
-            .where(rows.charged.within(windows.delta_start, windows.at))
-            .group_by(rows.task_id)
+        needed = self._needed_since(windows.baseline_start, windows)
+        by_key, spend_rows = _by_key(
+            [row for part in needed for row in self._spend_by_key(part, windows)]
         )
-        by_key, spend_rows = _by_key(self.rows(statement))
         self._note_unusable_in(windows)
+        for part in needed:
+            self._note_odd(self._all_rows, part)
         return LedgerWindow(
             by_key=by_key,
-            baseline_tokens=self._baseline_tokens(windows),
+            baseline_tokens=sum(self._baseline_tokens(part, windows) for part in needed),
             spend_rows=spend_rows,
         )
 
@@ -80,8 +72,28 @@ class SqlLedger(SqlReader):
             self._note_unusable(rows, by_now)
         return found
 
-    def _baseline_tokens(self, windows: Windows) -> float:
-        rows = self._increments_in(windows.baseline_start, windows)
+    def _spend_by_key(self, needed: ColumnElement[bool], windows: Windows) -> Sequence[Any]:
+        """Return tokens in the spend window, last charge and rows by key, of some needed rows."""
+        in_window = self._within(windows.delta_start, windows)
+        # The steps of a running total need its rows before the window too.
+        selection = needed if self._shape == "cumulative" else in_window
+        rows = self._all_rows.increments(selection)
+        spend = rows.charged.within(windows.spend_start, windows.spend_end)
+        statement = (
+            select(
+                rows.task_id,
+                func.coalesce(func.sum(case((spend, rows.tokens), else_=0)), 0),
+                func.max(rows.charged.epoch_micros()),
+                func.sum(case((spend, 1), else_=0)),
+            )
+            .select_from(rows.source)
+            .where(rows.charged.within(windows.delta_start, windows.at))
+            .group_by(rows.task_id)
+        )
+        return self.rows(statement)
+
+    def _baseline_tokens(self, needed: ColumnElement[bool], windows: Windows) -> float:
+        rows = self._all_rows.increments(needed)
         statement = (
             select(func.coalesce(func.sum(rows.tokens), 0))
             .select_from(rows.source)
@@ -218,20 +230,22 @@ class SqlLedger(SqlReader):
         # As much again as a request lasts: a stop lies before its cutoff, and clocks differ.
         return Instant(min(starts) - (self._longest or 0))
 
-    def _increments_in(self, start: Instant, windows: Windows) -> Increments:
-        """Return increments such that all of those charged in (start, at] are among them."""
-        return self._all_rows.increments(self._needed_for(start, windows))
-
-    def _needed_for(self, start: Instant, windows: Windows) -> ColumnElement[bool]:
-        """Return whether a row is needed to know what was charged in (start, at]."""
+    def _within(self, start: Instant, windows: Windows) -> ColumnElement[bool]:
+        """Return whether a row was charged in (start, at]."""
         charged = self.relation.instants["charged_at"]
-        task_id = self.relation.stored.get("task_id", self.relation["task_id"])
-        in_window = and_(charged.within(start, windows.at), self._ends_after(start))
+        return and_(charged.within(start, windows.at), self._ends_after(start))
+
+    def _needed_since(self, start: Instant, windows: Windows) -> list[ColumnElement[bool]]:
+        """Return selections of the rows needed to know what was charged in (start, at].
+
+        No two of them hold rows of one task. A running total needs the rows before the window of
+        each task that has one in it.
+        """
+        in_window = self._within(start, windows)
         if self._shape != "cumulative":
-            return in_window
-        # A running total needs the rows before the window of each task that has one in it.
-        active = select(task_id).where(in_window)
-        return and_(or_(task_id.in_(active), task_id.is_(None)), charged.by(windows.at))
+            return [in_window]
+        by_now = self.relation.instants["charged_at"].by(windows.at)
+        return running_totals(self, in_window, by_now)
 
     # Rows that can't be used
 
@@ -243,7 +257,6 @@ class SqlLedger(SqlReader):
         # Apart: joined by "or", no index would serve either, and the ledger be read whole.
         self._note_rejected(rows.rejects(and_(rows.charged.is_missing(), is_recent)))
         self._note_rejected(rows.rejects(and_(in_reach, is_recent)))
-        self._note_odd(rows, self._needed_for(windows.baseline_start, windows))
 
     def _note_unusable(self, rows: LedgerRows, by_now: ColumnElement[bool]) -> None:
         self._note_rejected(rows.rejects(by_now))

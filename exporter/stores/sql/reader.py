@@ -27,6 +27,7 @@ from orphanwatch.exporter.stores.sql.dialect import (
     known_schemes,
 )
 from orphanwatch.exporter.stores.sql.id_spellings import spellings
+from orphanwatch.exporter.stores.sql.line import Line
 from orphanwatch.exporter.stores.sql.relation import Relation, resolve_relation, table_name
 
 Fact = TypeVar("Fact")
@@ -46,6 +47,7 @@ class SqlReader:
         self._config = config
         self.dialect = _dialect_of(self.name, config)
         self._engine: Engine | None = None
+        self._line = Line()
         self._connection: Connection | None = None
         self._relation: Relation | None = None
         self._at = Instant(0)
@@ -64,6 +66,10 @@ class SqlReader:
         if connection is not None:
             with suppress(SQLAlchemyError):  # it is being thrown away, whatever state it is in
                 connection.close()
+
+    def cut(self) -> bool:
+        """Cut the connection, from any thread; return whether nothing is in flight on it then."""
+        return self._line.cut()
 
     def clock_skew_seconds(self) -> float | None:
         """Return the store's clock less ours, the middle of the round trip taken as ours."""
@@ -205,6 +211,7 @@ class SqlReader:
             self._engine = self.dialect.engine(
                 config.url.get_secret_value(), config.zone, config.timeout
             )
+            self._line.watch(self._engine)
             weakref.finalize(self, self._engine.dispose)  # what the pool holds goes with us
         self._connection = connection = self._engine.connect()
         self.dialect.begin(connection, self._config.timeout)

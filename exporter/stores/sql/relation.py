@@ -113,8 +113,7 @@ def stated_columns(
     """Return the names of a relation's columns, and their types as the dialect tells them."""
     probe = select(text("*")).select_from(_source(relation, {})).limit(0)
     result = connection.execute(probe)
-    description = () if result.cursor is None else result.cursor.description or ()
-    return dict(zip(result.keys(), dialect.column_types(description), strict=True))
+    return dict(zip(result.keys(), dialect.column_types(result.cursor), strict=True))
 
 
 def resolve_relation(
@@ -122,12 +121,13 @@ def resolve_relation(
 ) -> Relation:
     """Return the relation of a store's config, to be compared with instants around ``at``.
 
-    Raises ``StoreError`` naming a missing column.
+    Raises ``StoreError`` naming a column that is missing, or whose ids are bytes.
     """
     stated = stated_columns(connection, config.relation, dialect)
     names = _match(store, config, tuple(stated))
     source = _source(config.relation, stated)
     columns = {name: source.c[actual] for name, actual in names.items()}
+    _refuse_bytes(connection, store, source, columns, dialect)
     cells = dict(_sampled(connection, source, columns, dialect))
     named, rule = table_name(config.relation), config.id_rule
     in_form = {name: _in_one_form(name, cell, dialect) for name, cell in columns.items()}
@@ -153,6 +153,31 @@ def resolve_relation(
             if actual in unique and not (rule.is_set and name == "task_id")
         ),
     )
+
+
+def _refuse_bytes(
+    connection: Connection,
+    store: StoreName,
+    source: FromClause,
+    columns: Mapping[str, ColumnElement[Any]],
+    dialect: Dialect,
+) -> None:
+    """Raise ``StoreError`` where a column of ids holds bytes.
+
+    Bytes are no id. To read on would be calm while blind: where all ids are unknown, nothing joins
+    and nothing is told of an orphan, a request or a worker.
+    """
+    ids = {name: cell for name, cell in columns.items() if name in _IDS}
+    found = dialect.holding_bytes(connection, source, list(ids.values()))
+    for name, cell in ids.items():
+        if any(cell is binary for binary in found):
+            actual = str(cell.key)
+            meant = "" if actual == name else f" (for {name})"
+            raise StoreError(
+                store,
+                f"{actual}{meant} is binary, and bytes are no id; select {dialect.hex_of(actual)} "
+                f"AS {name} through a parenthesised SELECT in relation:",
+            )
 
 
 def _in_one_form(name: str, cell: ColumnElement[Any], dialect: Dialect) -> ColumnElement[Any]:
