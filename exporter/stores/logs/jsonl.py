@@ -42,7 +42,8 @@ class JsonLines:
         self._before: Marks | None = None
         self._is_complete = True
         self._has_moved = False
-        self._gone: list[OpenLog] = []
+        self._gone: list[Rejected] = []
+        """Of the files that the last reading let go of."""
         self._has_records = False
 
     @property
@@ -77,11 +78,8 @@ class JsonLines:
 
     def rejected(self) -> tuple[Rejected, ...]:
         """Return the lines that could not be used, counted by stretches of their file."""
-        return tuple(
-            Rejected(self._store, bad.reason, log.key_of(bad), count)
-            for log in (*self._gone, *self._tail.logs)
-            for bad, count in log.bad.items()
-        )
+        present = (row for log in self._tail.logs for row in self._rejected_of(log))
+        return (*self._gone, *present)
 
     def notes(self) -> tuple[str, ...]:
         """Return what the lines don't say at all, in sentences."""
@@ -157,7 +155,11 @@ class JsonLines:
         for log in self._tail.settle(at):
             if not is_blank(log.rest()) and not log.is_within_long_line:
                 log.count_bad(RejectReason.INVALID_RECORD, "breaks off")
-            self._gone.append(log)
+            self._gone += self._rejected_of(log)
+
+    def _rejected_of(self, log: OpenLog) -> Iterator[Rejected]:
+        for bad, count in log.bad.items():
+            yield Rejected(self._store, bad.reason, log.key_of(bad), count)
 
     def _stop_short(self) -> None:
         """Say that there is more to be read, and keep what was."""

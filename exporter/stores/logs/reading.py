@@ -38,8 +38,9 @@ class OpenLog:
     """A file of the log, held open: it can be read to its end wherever rotation takes it.
 
     ``offset`` is where the first line begins that was not taken yet. ``superseded_at`` is when
-    another file was first seen in its place, None for the one that is written. ``bad`` counts
-    lines that could not be used.
+    another file was first seen in its place, None for the one that is written. ``changed_at`` is
+    the last reading that found it changed, None before the first. ``bad`` counts lines that could
+    not be used.
     """
 
     def __init__(self, descriptor: int, *, superseded_at: Instant | None = None) -> None:
@@ -51,6 +52,8 @@ class OpenLog:
         self.offset = 0
         self.is_within_long_line = False
         self.superseded_at = superseded_at
+        self.changed_at: Instant | None = None
+        self._seen: tuple[int, int] | None = None
         self.bad: dict[Bad, int] = {}
 
     @property
@@ -62,6 +65,12 @@ class OpenLog:
     def modified_ns(self) -> int:
         """When it was written last, by its file system's clock."""
         return os.fstat(self._descriptor).st_mtime_ns
+
+    def note_change(self, at: Instant) -> None:
+        """Take note of whether it has changed, once it was read to its end."""
+        now = (self.size, self.modified_ns)
+        if now != self._seen:
+            self._seen, self.changed_at = now, at
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Return bytes from a place on: fewer where the file ends."""

@@ -1,7 +1,7 @@
 """Which files of a log are to be read next, across its rotation by rename and by truncation."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, Instant, format_duration
@@ -12,7 +12,18 @@ from orphanwatch.exporter.stores.logs.start import Age, ScopeStart
 # A rotation leaves no file for a moment; one that is gone for longer is lost from sight.
 _MISSING: Final = 60 * SECOND
 
+# A file that was set aside is held for as long as somebody goes on writing to it: so many at most.
+_HELD: Final = 8
+
 Marks = Sequence[tuple[OpenLog, Mark]]
+
+
+class Left(NamedTuple):
+    """Where a file stood when it was let go of, to go on from there should it grow once more."""
+
+    mark: Mark
+    head: bytes
+    size: int
 
 
 class LogTail:
@@ -21,14 +32,18 @@ class LogTail:
     A file that was renamed is read to its end, then what came between, then the new one. So is
     the copy of a file that was truncated; where there is no copy, what was added since the last
     reading is lost. Nothing is written down: a restart begins anew.
+
+    A gateway that was not told of the rotation goes on in the renamed file, for ever: that is
+    followed until it is quiet, and taken up again where it stands should it grow later.
     """
 
     def __init__(self, folder: LogFolder, linger: int) -> None:
-        """``linger`` is how long a renamed file may still be written to, in microseconds."""
+        """``linger`` is how long a renamed file is to be quiet to be let go, in microseconds."""
         self._folder = folder
         self._linger = linger
         self._logs: list[OpenLog] = []
         self._set_aside: frozenset[FileId] = frozenset()
+        self._left: dict[FileId, Left] = {}
         self._missing_since: Instant | None = None
 
     @property
@@ -62,6 +77,7 @@ class LogTail:
             if older is None:
                 continue
             age = start.seek(older)
+            self._leave(older)
             if age is Age.NEW or (age is Age.UNKNOWN and start.may_hold(place)):
                 logs.insert(0, older)
             is_reached = is_reached or age is Age.OLD
@@ -83,15 +99,24 @@ class LogTail:
             self._logs[-1:] = [*self._open_all(unseen, self._logs, at), *self._opened(current)]
         elif not newest.is_whole():
             self._logs[-1:] = [*self._copies(newest, at), *self._opened(current)]
+        self._take_up_again(at)
 
     def settle(self, at: Instant) -> list[OpenLog]:
         """Let go of files that nobody writes to any more, and return them."""
-        gone = [
+        for log in self._logs:
+            log.note_change(at)
+        # While nothing was written to any file after it, that is where the gateway may go on.
+        newest_written = next((log for log in reversed(self._logs) if log.size), None)
+        over = [
             log
             for log in self._logs[:-1]
-            if log.superseded_at is not None and at - log.superseded_at > self._linger
+            if log is not newest_written and self._is_older(log.superseded_at, at)
         ]
+        growing = [log for log in over if not self._is_older(log.changed_at, at)]
+        gone = [log for log in over if log not in growing[-_HELD:]]
         self._logs = [log for log in self._logs if log not in gone]
+        for log in gone:
+            self._leave(log)
         return gone
 
     def marks(self) -> Marks:
@@ -103,6 +128,26 @@ class LogTail:
         self._logs = [log for log, _ in marks]
         for log, mark in marks:
             log.return_to(mark)
+
+    def _is_older(self, then: Instant | None, at: Instant) -> bool:
+        return then is not None and at - then > self._linger
+
+    def _leave(self, log: OpenLog) -> None:
+        self._left[log.file_id] = Left(log.mark(), log.head, log.size)
+
+    def _take_up_again(self, at: Instant) -> None:
+        """Go on in files that were let go of and have grown since."""
+        if not self._left:
+            return
+        places = self._folder.rotated()
+        ids = {place.file_id for place in places}
+        self._left = {key: left for key, left in self._left.items() if key in ids}
+        grown = [
+            place
+            for place in places
+            if place.file_id in self._left and place.size > self._left[place.file_id].size
+        ]
+        self._logs[:0] = self._open_all(grown, self._logs, at)
 
     def _wait(self, newest: OpenLog, at: Instant) -> None:
         """Go on with the files that are there while the one to be written is not."""
@@ -171,7 +216,14 @@ class LogTail:
 
     def _open(self, place: Place, *, superseded_at: Instant | None = None) -> OpenLog | None:
         descriptor = self._folder.open(place)
-        return None if descriptor is None else OpenLog(descriptor, superseded_at=superseded_at)
+        if descriptor is None:
+            return None
+        log = OpenLog(descriptor, superseded_at=superseded_at)
+        left = self._left.get(log.file_id)
+        if left is not None and log.size >= left.size and log.head.startswith(left.head):
+            log.return_to(left.mark)
+            log.superseded_at = superseded_at and left.mark.superseded_at
+        return log
 
     def _missing(self) -> StoreError:
         path = self._folder.path
