@@ -18,6 +18,7 @@ from servers import fetch, free_port, running, running_exporter, wait_until
 
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.instants import SECOND, Instant
 
 pytestmark = pytest.mark.servers
 
@@ -138,6 +139,18 @@ def test_serve_follows_the_workers_events(app: Celery, worked_url: str, tmp_path
         wait_until("the orphan's end", lambda: shown("orphan_leases") == 0, 30)
         assert shown("orphan_live_leases") == 0
         assert shown("orphan_cancel_propagation_open") == 0
+
+
+def test_a_worker_whose_clock_is_an_hour_off_is_not_taken_for_a_silent_one(
+    worked_url: str, tmp_path: Path
+) -> None:
+    """All that it holds would look expired: that is blind, and not calm."""
+
+    def ahead() -> Instant:
+        return Instant(wall_clock() + 3600 * SECOND)
+
+    with pytest.raises(StoreError, match=r"the clock of Celery's worker w1@.* is -360[0-3] s off"):
+        leases(tmp_path, worked_url, ahead, **CELERY)
 
 
 def test_what_ran_before_we_listened_is_unknown_until_it_has_ended(

@@ -13,6 +13,7 @@ from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.errors import StoreError
 from orphanwatch.exporter.instants import SECOND, instant_of_epoch
 from orphanwatch.exporter.names import RejectReason
+from orphanwatch.exporter.stores.questions import Windows
 
 pytestmark = pytest.mark.servers
 
@@ -200,3 +201,63 @@ def test_a_key_of_celerys_that_is_somebody_elses_is_no_zero(
         redis.set(key, "x")
     with pytest.raises(StoreError, match="keeps another kind of value at a key"):
         Store(tmp_path, role, url=redis_url, **settings).read()
+
+
+PICKLED = b"\x80\x04\x95...cos\nsystem"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        pytest.param({}, "shows no sign of Celery's results", id="an empty database"),
+        pytest.param({"session:1": "x"}, "shows no sign of Celery's results", id="somebody else's"),
+        pytest.param(
+            {"celery-task-meta-a": PICKLED, "celery-task-meta-b": PICKLED},
+            "none of the 2 results at celery-task-meta-\\* is JSON.*set result_serializer to json",
+            id="nothing but pickles",
+        ),
+        pytest.param(
+            {"celery-task-meta-a": PICKLED, "_kombu.binding.celery": "x"},
+            "none of the 1 results",
+            id="nothing but pickles beside a broker",
+        ),
+    ],
+)
+def test_a_database_without_a_result_is_no_gateway_at_peace(
+    keys: dict[str, str | bytes], problem: str, redis_url: str, tmp_path: Path
+) -> None:
+    """A wrong number of the database, and results that can't be read: that is blind."""
+    with Redis.from_url(redis_url) as redis:
+        for key, value in keys.items():
+            redis.set(key, value)
+    with pytest.raises(StoreError, match=problem):
+        Store(tmp_path, "gateway", url=redis_url, **CELERY).read()
+
+
+@pytest.mark.parametrize("prefix", ["", "[app]:"])
+def test_a_broker_in_the_same_database_is_a_sign_of_celery(
+    prefix: str, redis_url: str, tmp_path: Path
+) -> None:
+    """No task has ended yet: that is zero, and ``check`` tells what is not known."""
+    with app_on(redis_url, broker_transport_options={"global_keyprefix": prefix}) as app:
+        app.send_task("hold", ())
+    store = Store(tmp_path, "gateway", url=redis_url, **CELERY, prefix=prefix)
+    assert store.read().rows == []
+    assert store.gateway is not None
+    store.gateway.open(Windows.ending(wall_clock(), store.config))
+    [note] = store.gateway.inspect().notes
+    store.gateway.close()
+    assert note.startswith("no task has left a result yet: check that the database is the one of")
+
+
+def test_results_that_have_all_expired_since_are_no_fault(redis_url: str, tmp_path: Path) -> None:
+    """It was the right database; but what comes instead must be readable again."""
+    store = Store(tmp_path, "gateway", url=redis_url, **CELERY)
+    with Redis.from_url(redis_url) as redis:
+        redis.set("celery-task-meta-a", RESULT % ("SUCCESS", "x", DONE, ""))
+        assert len(store.read(named=["a"]).rows) == 1
+        redis.delete("celery-task-meta-a")
+        assert store.read(named=["a"]).rows == []
+        redis.set("celery-task-meta-b", PICKLED)
+        with pytest.raises(StoreError, match="none of the 1 results"):
+            store.read()

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from orphanwatch.exporter.instants import instant_of_epoch
+from orphanwatch.exporter.instants import SECOND, Micros, instant_of_epoch
 from orphanwatch.exporter.stores.redis.celery_running import Running, RunningTasks
 
 ZERO = 1_800_000_000
 BEFORE = "of Celery's tasks began before we listened"
+
+LONGEST_SKEW = Micros(15 * SECOND)
 
 Said = tuple[float, dict[str, Any]]
 
@@ -42,12 +44,17 @@ def task(second: float, kind: str, uuid: str, *, worker: str = "w1", pid: int = 
 
 def told(*events: Said, at: float = 10.0) -> RunningTasks:
     """Return what is known of these events at a second, heard as they were said."""
-    tasks = RunningTasks()
+    tasks = RunningTasks(LONGEST_SKEW)
     for second, event in events:
         tasks.judge(second)
-        tasks.take_in(event, second)
+        hear(tasks, event, second)
     tasks.judge(at)
     return tasks
+
+
+def hear(tasks: RunningTasks, event: dict[str, Any], second: float) -> None:
+    """Let an event be heard at a second."""
+    tasks.take_in(event, second, instant_of_epoch(ZERO + second))
 
 
 def running(tasks: RunningTasks) -> list[str]:
@@ -158,7 +165,7 @@ def test_a_beat_is_judged_once_the_events_from_before_it_have_come() -> None:
     """Else a worker that has just begun a task would make the store blind for a moment."""
     tasks = told(comes(0), beat(4.0, 1, 1), at=4.1)
     assert tasks.problem(4.1) is None
-    tasks.take_in(task(3.99, "started", "a")[1], 4.2)
+    hear(tasks, task(3.99, "started", "a")[1], 4.2)
     tasks.judge(4.4)
     assert tasks.problem(4.4) is None
 
@@ -172,6 +179,34 @@ def test_a_worker_that_fell_silent_is_at_nothing_that_we_miss() -> None:
     assert blind.problem(31.0) is None
     [left] = tasks.running()
     assert left.beat_at == instant_of_epoch(ZERO + 2)
+
+
+@pytest.mark.parametrize(
+    ("off", "problem"),
+    [
+        pytest.param(-3600, "w1 is -3600 s off ours", id="an hour behind"),
+        pytest.param(-16, "w1 is -16 s off ours", id="behind by more than half a lease"),
+        pytest.param(-15, None, id="behind by half a lease"),
+        pytest.param(15, None, id="ahead by half a lease"),
+        pytest.param(3600, "w1 is +3600 s off ours", id="an hour ahead"),
+    ],
+)
+def test_a_worker_whose_clock_is_off_is_no_silent_one(off: float, problem: str | None) -> None:
+    """By its beats a lease would have expired that is held, or be held when nobody holds it."""
+    said = told(
+        (0, comes(off)[1]), (1, task(1 + off, "started", "a")[1]), (2, beat(2 + off, 1, 1)[1])
+    ).problem(4.0)
+    assert (said is None) is (problem is None)
+    assert (problem or "") in (said or "")
+    assert said is None or said.endswith("; set both by NTP")
+
+
+def test_a_clock_that_was_set_right_is_believed_again() -> None:
+    """With the next beat; one that stopped beating is not asked for its clock any more."""
+    off = (0.0, comes(-60)[1])
+    assert told(off, at=1).problem(1.0) is not None
+    assert told(off, (2, comes(2)[1]), at=3).problem(3.0) is None
+    assert told(off, at=31).problem(31.0) is None
 
 
 def test_a_worker_is_forgotten_after_a_day() -> None:
@@ -210,12 +245,12 @@ def test_a_task_beats_with_its_worker() -> None:
 def test_an_event_without_what_it_needs_is_refused(event: dict[str, Any]) -> None:
     """It is counted by whoever reads it, and costs only itself."""
     with pytest.raises(ValueError, match=r"names|counts|number|ISO"):
-        RunningTasks().take_in(event, 1.0)
+        hear(RunningTasks(LONGEST_SKEW), event, 1.0)
 
 
 @pytest.mark.parametrize("event", [{}, {"type": "task-progress"}, {"type": 7}])
 def test_events_of_others_are_passed_by(event: dict[str, Any]) -> None:
     """Applications may publish their own."""
-    tasks = RunningTasks()
-    tasks.take_in(event, 1.0)
+    tasks = RunningTasks(LONGEST_SKEW)
+    hear(tasks, event, 1.0)
     assert not tasks.has_heard

@@ -6,7 +6,9 @@ from typing import Final
 
 from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config_redis import RedisSource
+from orphanwatch.exporter.config_stores import RedisLeaseStore
 from orphanwatch.exporter.errors import StoreError
+from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.questions import Windows
 from orphanwatch.exporter.stores.redis.celery_events import EventStream, Noise
@@ -37,6 +39,8 @@ def celery_rows(store: StoreName, config: RedisSource, clock: Clock) -> RowSourc
         return CeleryQueue(config, clock)
     if config.acks_late:
         return CeleryUnacked(config, clock)
+    if not isinstance(config, RedisLeaseStore):
+        raise TypeError(f"no {store} store of Celery's events")  # the config knows of no other
     return CeleryEvents(config, clock)
 
 
@@ -46,15 +50,17 @@ class CeleryEvents(RedisRows):
     columns = ("task_id", "worker_id", "acquired_at", "heartbeat_at")
     tells_only_of_now = True
 
-    def __init__(self, config: RedisSource, clock: Clock) -> None:
+    def __init__(self, config: RedisLeaseStore, clock: Clock) -> None:
         super().__init__(StoreName.LEASES, config, clock)
         self._stream = EventStream(StoreName.LEASES, config, self._database)
-        self._tasks = RunningTasks()
+        # Half a lease: within it, a worker that beats is alive, whatever its clock says.
+        self._longest_skew = Micros(config.lease_ttl // 2)
+        self._tasks = RunningTasks(self._longest_skew)
 
     def rows(self, windows: Windows) -> Sequence[Row]:  # noqa: ARG002  (the list is as of now)
         """Return what runs; the first reading, and one after a break, listens for a while."""
         if self._stream.open():
-            self._tasks = RunningTasks()
+            self._tasks = RunningTasks(self._longest_skew)
         self._hear()
         while (missing := _LISTENING_SECONDS - self._stream.heard_for) > 0:
             if self._database.seconds_left < _MARGIN_SECONDS:
@@ -82,7 +88,7 @@ class CeleryEvents(RedisRows):
                 continue
             for event in message:
                 try:
-                    self._tasks.take_in(event, time.monotonic())
+                    self._tasks.take_in(event, time.monotonic(), self._clock())
                 except ValueError as error:
                     self.reject(RejectReason.INVALID_RECORD, f"event: {error}")
         self._tasks.judge(time.monotonic())

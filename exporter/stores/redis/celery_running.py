@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from orphanwatch.exporter.instants import Instant, parse_instant
+from orphanwatch.exporter.instants import SECOND, Instant, Micros, parse_instant
 from orphanwatch.exporter.stores.redis.celery_events import Event
 
 _ENDS: Final = frozenset(
@@ -59,6 +59,8 @@ class _Worker:
     beats: list[_Beat] = field(default_factory=list)
     """Those not judged yet."""
     beat_at: Instant | None = None
+    ahead: int = 0
+    """Microseconds by which its clock is ahead of ours, by its last beat and what that waited."""
     unseen: int | None = None
     """How many tasks it may be at which began before we listened; None before a first beat."""
     processed: int | None = None
@@ -72,13 +74,15 @@ class _Worker:
 class RunningTasks:
     """The tasks that have begun and not ended, by worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_skew: Micros) -> None:
+        """``longest_skew`` is how far a worker's clock may be off ours."""
+        self._longest_skew = longest_skew
         self._workers: dict[str, _Worker] = {}
         self.has_heard = False
         """Whether any worker was ever heard."""
 
-    def take_in(self, event: Event, now: float) -> None:
-        """Take in one event, heard at a moment of a monotonic clock.
+    def take_in(self, event: Event, now: float, wall: Instant) -> None:
+        """Take in one event, heard at a moment of a monotonic clock, and of the wall clock.
 
         Raises ``ValueError`` where it lacks what its type needs.
         """
@@ -91,6 +95,7 @@ class RunningTasks:
         worker = self._worker(name, event.get("pid"), now)
         if kind in _BEATS:
             _take_beat(worker, event, at, now)
+            worker.ahead = at - wall
         else:
             _follow(worker, kind, event.get("uuid"), at)
 
@@ -127,6 +132,11 @@ class RunningTasks:
                 return (
                     f"Celery's worker {name} has not beaten yet; it must run without "
                     "--without-heartbeat, and beat every 2 s"
+                )
+            if abs(worker.ahead) > self._longest_skew:
+                return (
+                    f"the clock of Celery's worker {name} is {worker.ahead / SECOND:+.0f} s off "
+                    "ours, so that nothing tells whether it is alive; set both by NTP"
                 )
         unseen = sum(worker.unseen or 0 for worker in heard.values())
         if unseen or any(worker.unseen is None for worker in heard.values()):
