@@ -47,6 +47,8 @@ class Ways:
     """How long answers are; None is as long as they may be."""
     silent: bool = False
     """Whether no worker ever takes a request."""
+    behind: float = 0.0
+    """By how many seconds the clock is late by which leases and ledger are stamped."""
 
 
 @dataclass
@@ -76,6 +78,10 @@ class Engine(ThreadingHTTPServer):
     def port(self) -> int:
         """The port that it listens on."""
         return int(self.server_address[1])
+
+    def now(self) -> float:
+        """Return the time by the clock that leases and ledger are stamped by."""
+        return time.time() - self.ways.behind
 
     def write(self, statement: str, *cells: object) -> None:
         """Run one statement on the books."""
@@ -112,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             "INSERT INTO leases VALUES (?, ?, 'overflow', ?, NULL, NULL)",
             task_id,
             worker,
-            time.time(),
+            engine.now(),
         )
         length = engine.ways.answer_tokens or request.body["max_tokens"]
         key = task_id if engine.ways.keyed else worker
@@ -121,11 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
             if request.is_gone and engine.ways.honours:
                 break
             request.decoded += 4
-            now = time.time()
+            now = engine.now()
             engine.write("INSERT INTO ledger VALUES (?, 4, ?, 0, NULL, NULL)", key, now)
             engine.write("UPDATE leases SET heartbeat_at = ? WHERE worker_id = ?", now, worker)
         self._send(request, [b"data: [DONE]\n\n"], end=b"0\r\n\r\n")
-        engine.write("UPDATE leases SET released_at = ? WHERE worker_id = ?", time.time(), worker)
+        engine.write("UPDATE leases SET released_at = ? WHERE worker_id = ?", engine.now(), worker)
 
     def _send(self, request: Arrived, events: list[bytes], end: bytes = b"") -> None:
         if request.is_gone:
@@ -159,6 +165,7 @@ class RealGateway:
                 "leases": {"type": "sql", "url": url, "relation": "leases"},
                 "ledger": {"type": "sql", "url": url, "shape": "increments"},
             },
+            "state_file": "watch.state",
             "drill": {
                 "targets": [
                     {

@@ -4,14 +4,18 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from drills import drill, write_stack
+from drills import START, drill, write_stack
 
 from orphanwatch.exporter.drill.faults import HOPS, Fault, Hop, Mode
 from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.report import DrillReport, Outcome, TaskReport
-from orphanwatch.exporter.instants import micros
+from orphanwatch.exporter.drill.scenario import Scenario
+from orphanwatch.exporter.instants import Instant, micros, seconds
+from orphanwatch.exporter.stack.books import Charge, QueueState
+from orphanwatch.exporter.stack.requests import Request
 
 SEEDS = range(20)
 
@@ -129,6 +133,85 @@ def test_every_fault_is_told_apart_under_twenty_seeds(tmp_path: Path) -> None:
             named[HOPS[fault] if fault is not None else None, report.hop] += 1
             assert report.truth.disagreements == ()
     assert named == {(hop, hop): len(SEEDS) for hop in (None, *Hop)}
+
+
+class Noted:
+    """Books that note when what happened to which task, and not whose hands it was in."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def submitted(self, request: Request) -> None:
+        """Note it."""
+        self.events.append(("submitted", request))
+
+    def cancelled(self, task_id: str, at: Instant) -> None:
+        """Note it."""
+        self.events.append(("cancelled", task_id, at))
+
+    def finished(self, task_id: str, at: Instant) -> None:
+        """Note it."""
+        self.events.append(("finished", task_id, at))
+
+    def acquired(self, task_id: str, worker_id: str, pool: str, at: Instant) -> None:  # noqa: ARG002  (as meant)
+        """Note it."""
+        self.events.append(("acquired", task_id, pool, at))
+
+    def beat(self, task_id: str, worker_id: str, at: Instant) -> None:  # noqa: ARG002  (as meant)
+        """Note it."""
+        self.events.append(("beat", task_id, at))
+
+    def released(self, task_id: str, worker_id: str, at: Instant) -> None:  # noqa: ARG002  (as meant)
+        """Note it."""
+        self.events.append(("released", task_id, at))
+
+    def charged(self, charge: Charge) -> None:
+        """Note it."""
+        self.events.append(("charged", charge))
+
+    def sampled(self, queue: QueueState, at: Instant) -> None:
+        """Note it."""
+        self.events.append(("sampled", queue, at))
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+def played(fault: Fault | None, seed: int) -> tuple[tuple[Any, ...], ...]:
+    """Return all that happens in a drill, in order."""
+    books, knobs = Noted(), Knobs()
+    scenario = Scenario(
+        knobs=knobs,
+        fault=fault,
+        paid_pool="paid",
+        overflow_pool="overflow",
+        prefix="d-",
+        seed=seed,
+    )
+    scenario.stack(books, START).advance(Instant(START + knobs.length))
+    return tuple(books.events)
+
+
+@pytest.mark.parametrize("fault", [None, *Fault], ids=str)
+def test_twenty_seeds_are_at_least_fifteen_drills(fault: Fault | None) -> None:
+    """In what happens when, whatever is broken; and the same seed is the same drill again."""
+    assert len({played(fault, seed) for seed in SEEDS}) >= 15
+    assert played(fault, 7) == played(fault, 7)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_client_is_left_at_the_contracts_numbers_whatever_the_seed(seed: int) -> None:
+    """What varies is what the knobs leave open: how long each cancel takes, and who beats when."""
+    for fault in (None, *Fault):
+        events = played(fault, seed)
+        left = {event[1:] for event in events if event[0] == "cancelled"}
+        assert left == {(f"d-task-{n}", START + micros(3.5)) for n in range(3, 8)}
+    taken = {
+        seconds(Instant(event[2] - START)) - 3.5
+        for event in played(None, seed)
+        if event[0] == "released" and event[1] in {f"d-task-{n}" for n in range(3, 8)}
+    }
+    assert all(0.1 <= round(each, 6) <= 0.3 for each in taken)
 
 
 def test_a_drill_leaves_no_row_of_its_own_and_touches_nobody_elses(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ def test_exit_code_0_says_promoted_and_nothing_else_does(
         ),
         pytest.param(("--all", "--mode", "shed"), "leave --fault and --mode out", id="all and one"),
         pytest.param(("--fault", "gremlins"), "drop-cancel", id="a fault that there is none of"),
+        pytest.param(
+            ("--fault", "slow-heartbeat", "--tasks", "6"),
+            "set knob tasks to 7 or more",
+            id="too few deadlines to see a slow heartbeat by",
+        ),
+        pytest.param(("--speed", "0.9"), "0.9 is not in the range 1<=x<=100", id="a clock ahead"),
         pytest.param(("--dry-run",), "--dry-run only goes with --target", id="a target's option"),
         pytest.param(
             ("--report", "nowhere/drill.json"), "choose another --report", id="no such folder"

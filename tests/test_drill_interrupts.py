@@ -15,6 +15,8 @@ from servers import wait_until
 from sqlalchemy import Connection, NullPool, create_engine
 from stack_file import TABLES, StackFile
 
+from orphanwatch.exporter.drill.interrupts import interrupts
+
 pytestmark = pytest.mark.servers
 
 POINTS = 8
@@ -95,6 +97,22 @@ def test_a_drill_that_is_told_to_end_cleans_up_by_itself(
     # The last points may find the drill at its end: then it has found what it was to find.
     assert codes.count(128 + number) >= POINTS // 2
     assert set(codes) <= {128 + number, 1, -number, 2}
+
+
+@pytest.mark.parametrize("is_heard", [True, False], ids=["one was heard", "none was"])
+def test_a_program_that_was_told_to_end_is_not_cut_off_in_its_last_words(*, is_heard: bool) -> None:
+    """A signal that comes after the block is for whoever was there before, or for nobody."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with interrupts() as heard:
+            if is_heard:
+                signal.raise_signal(signal.SIGTERM)
+        after = {number: signal.getsignal(number) for number in before}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert heard.has_heard is is_heard
+    assert after == (dict.fromkeys(before, signal.SIG_IGN) if is_heard else before)
 
 
 def test_a_drill_that_is_killed_leaves_nothing_after_a_clean(

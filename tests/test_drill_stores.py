@@ -307,6 +307,18 @@ def stack_without(folder: Path, store: str, column: str) -> StackFile:
         ("leases", "heartbeat_at", None, "store leases: has no heartbeat_at.*hop heartbeat"),
         ("leases", "worker_id", Fault.SECOND_DECODER, "store leases: has no worker_id.*hop worker"),
         ("leases", "worker_id", Fault.MISKEYED_LEDGER, "has no worker_id.*hop ledger"),
+        (
+            "gateway",
+            "deadline_at",
+            Fault.SLOW_HEARTBEAT,
+            "store gateway: has no deadline_at.*hop heartbeat",
+        ),
+        (
+            "gateway",
+            "submitted_at",
+            Fault.SLOW_HEARTBEAT,
+            "store gateway: has no submitted_at.*hop heartbeat",
+        ),
         ("ledger", "charged_at", None, "store ledger: its table has no column 'charged_at'"),
     ],
 )

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from cli_session import PROGRAM, Answer, run
 from drill_gateway import TOKEN, RealGateway, Ways, running_gateway
+from pages import self_signed
 from servers import free_port, program, wait_until
 
 from orphanwatch.exporter.clock import wall_clock
@@ -204,6 +205,8 @@ def test_what_is_not_allowed_is_refused_before_anything_is_sent(tmp_path: Path) 
     assert dry.code == 0
     assert dry.out.count("POST /v1/chat/completions\n") == 3
     assert "3000 in all; the caps are 4 requests and 4000 tokens\n" in dry.out
+    assert "2 at once, whose clients close the connection 1s later\n" in dry.out
+    assert "1 retry of the first, 0.2s after that, which is read to its end\n" in dry.out
     assert dry.out.count("Authorization: <hidden>\n") == 3
     assert dry.out.count("X-Api-Key: <hidden>\n") == 3
     assert TOKEN not in dry.out
@@ -308,6 +311,77 @@ def test_to_leave_is_to_close_the_connection(tmp_path: Path, *, tls: bool) -> No
     assert told.events > 0
     assert 0.5 <= seconds(told.left_at - told.sent_at) < 2
     assert noted[0] - seconds(told.left_at) < 1
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return two certificates with their keys, and files of which nothing can be made."""
+    folder = tmp_path_factory.mktemp("signed")
+    ours, theirs = (self_signed(folder, name) for name in ("ours", "theirs"))
+    (folder / "text").write_text("no PEM\n", encoding="utf-8")
+    return {
+        "cert": ours.cert,
+        "key": ours.key,
+        "other key": theirs.key,
+        "text": folder / "text",
+        "none": folder / "none",
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        pytest.param(
+            {"ca_file": "none", "cert_file": "cert", "key_file": "key"},
+            "ca_file {none} can't be read (No such file or directory); "
+            "check the path and permissions",
+            id="no ca_file",
+        ),
+        pytest.param(
+            {"ca_file": "cert", "cert_file": "none", "key_file": "key"},
+            "cert_file {none} can't be read (No such file or directory); "
+            "check the path and permissions",
+            id="no cert_file",
+        ),
+        pytest.param(
+            {"ca_file": "cert", "cert_file": "cert", "key_file": "none"},
+            "key_file {none} can't be read (No such file or directory); "
+            "check the path and permissions",
+            id="no key_file",
+        ),
+        pytest.param(
+            {"ca_file": "text"},
+            "ca_file {text} holds no certificates in PEM; check it",
+            id="nothing in ca_file",
+        ),
+        pytest.param(
+            {"cert_file": "text", "key_file": "key"},
+            "cert_file {text} holds no certificate in PEM; check it",
+            id="nothing in cert_file",
+        ),
+        pytest.param(
+            {"cert_file": "cert"},
+            "cert_file {cert} holds no key of its certificate; write key_file",
+            id="a certificate without its key",
+        ),
+        pytest.param(
+            {"cert_file": "cert", "key_file": "other key"},
+            "key_file {other key} holds no key of the certificate in cert_file; check it",
+            id="somebody else's key",
+        ),
+    ],
+)
+def test_a_file_for_tls_is_named_alone(
+    files: dict[str, str], said: str, signed: dict[str, Path]
+) -> None:
+    """Of three files the one that is at fault, with its path, before anything is sent."""
+    settings = {key: str(signed[name]) for key, name in files.items()}
+    with pytest.raises(DrillError) as refused:
+        ask_once(target(url="https://127.0.0.1/v1", **settings))
+    expected = said
+    for name, path in signed.items():
+        expected = expected.replace(f"{{{name}}}", str(path))
+    assert str(refused.value) == f"drill.targets: {expected}"
 
 
 def ask_once(at: DrillTarget) -> Told:

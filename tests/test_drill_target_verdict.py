@@ -1,6 +1,8 @@
 """What a drill on a real gateway proves, and what it doesn't: the verdict as a table."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +15,22 @@ from orphanwatch.exporter.config_drill import DrillTarget
 from orphanwatch.exporter.drill.knobs import Knobs
 from orphanwatch.exporter.drill.report import Outcome
 from orphanwatch.exporter.drill.target_client import Told
+from orphanwatch.exporter.drill.target_rehearsed import Rehearsed, orphan_tokens
 from orphanwatch.exporter.drill.target_requests import Ask, plan_of
-from orphanwatch.exporter.drill.target_verdict import Judgement, Rehearsed, judge
-from orphanwatch.exporter.drill.target_watch import Seen, TargetLook
+from orphanwatch.exporter.drill.target_samples import keep_target_samples
+from orphanwatch.exporter.drill.target_verdict import Judgement, judge
+from orphanwatch.exporter.drill.target_watch import Seen, TargetLook, tokens_by_exporter
 from orphanwatch.exporter.instants import Instant, micros
-from orphanwatch.exporter.model import Charges, Evaluation, Lease, Task
+from orphanwatch.exporter.model import (
+    Charges,
+    Evaluation,
+    Lease,
+    Propagation,
+    Tally,
+    Task,
+    Verdict,
+)
+from orphanwatch.exporter.names import Action, Cause, StoreName
 
 PLAN = plan_of(DrillTarget.model_validate({"url": "http://gw/v1", "model": "m"}), Knobs())
 FIRST, SECOND, RETRY = PLAN.asks
@@ -65,6 +78,7 @@ def whole() -> Story:
         evaluation=cast("Evaluation", None),  # the verdict is the drill's own
         blind=(),
         beats=True,
+        skews={},
         seen={ask: shown(ask) for ask in PLAN.asks},
     )
     return Story(told, look)
@@ -104,7 +118,9 @@ def shown(ask: Ask) -> Seen:
         cutoff=at(4.5) if ask.leaves else None,
         charges=Charges(last_charge=at(end)),
         exporter_tokens=0.0,
-        propagation=0.2 if ask.leaves else None,
+        propagation=(
+            Propagation(ask.task_id, "overflow", at(3.5), at(3.7), 0.2) if ask.leaves else None
+        ),
     )
 
 
@@ -116,6 +132,33 @@ def also_held(story: Story) -> Story:
         for name, start in (("w-1", 4.0), ("w-2", 5.0))
     )
     return story.seen(RETRY, leases=both, live=both)
+
+
+def ageless(story: Story) -> Story:
+    """Return the story with two workers on the retry whose leases do not say since when."""
+    held = also_held(story)
+    unknown = tuple(it._replace(acquired_at=None) for it in held.look.seen[RETRY].leases)
+    return held.seen(RETRY, leases=unknown, live=unknown)
+
+
+def behind(story: Story, *stores: StoreName) -> Story:
+    """Return the story with work until 12 s, by stores whose clocks are an hour late."""
+    for ask in (FIRST, SECOND):
+        if StoreName.LEASES in stores:
+            story = story.lease(ask, acquired_at=at(-3600), released_at=at(-3588))
+        if StoreName.LEDGER in stores:
+            story = story.seen(ask, charges=Charges(last_charge=at(-3588)))
+    return story
+
+
+def skewed(story: Story, skew: float) -> Story:
+    """Return the story with a ledger that says what its clock shows."""
+    return replace(story, look=replace(story.look, skews={StoreName.LEDGER: skew}))
+
+
+def no_retry(story: Story) -> Story:
+    """Return the story with a retry that no store shows."""
+    return story.seen(RETRY, task=None, leases=(), charges=None)
 
 
 def beatless(story: Story) -> Story:
@@ -138,6 +181,29 @@ def late(story: Story) -> Story:
     """Return the story with a gateway that noticed late, and a worker that went on until then."""
     told = story.row(FIRST, cancelled_at=at(9))
     return told.seen(FIRST, charges=Charges(charged=180.0, last_charge=at(9)))
+
+
+def tally(task_id: str, charged: float, prorated: float) -> Tally:
+    """Return the exporter's count for one orphan."""
+    return Tally(
+        task_id, None, "overflow", Cause.CLIENT_CANCEL, charged, prorated, 0.0, 0.0, 0.0, 0.0
+    )
+
+
+def evaluated(tallies: tuple[Tally, ...] | None) -> Evaluation:
+    """Return an evaluation that knows these tallies, and nothing else."""
+    return Evaluation(
+        at=at(0),
+        gauges={},
+        verdict=Verdict(action=Action.BLIND, reasons=()),
+        orphans=(),
+        stores={},
+        tallies=tallies,
+        propagations=None,
+        open_tasks=(),
+        rejected=(),
+        last_evidence=None,
+    )
 
 
 Change = Callable[[Story], Story]
@@ -220,6 +286,41 @@ Change = Callable[[Story], Story]
         ),
         pytest.param(also_held, Outcome.SHED, False, "decoded by 2 workers at a time",
             id="a request with two decoders"),
+        pytest.param(ageless, Outcome.SHED, False, "decoded by 2 workers at a time",
+            id="two decoders that do not say since when"),
+        pytest.param(
+            lambda story: behind(story, StoreName.LEASES, StoreName.LEDGER),
+            None, False, f"acquired_at of {FIRST.task_id} lies 3600.0 s before it was sent",
+            id="leases and a ledger that are an hour behind"),
+        pytest.param(
+            lambda story: behind(story, StoreName.LEDGER),
+            None, False, f"store ledger: charged_at of {FIRST.task_id} lies 3588.0 s before",
+            id="a ledger that is an hour behind"),
+        pytest.param(
+            lambda story: story.lease(FIRST, acquired_at=None, released_at=at(-3588)),
+            None, False, "store leases: released_at of",
+            id="a lease that was let go before it was asked for"),
+        pytest.param(
+            lambda story: story.row(SECOND, submitted_at=at(-2.5)),
+            None, False, "store gateway: submitted_at of",
+            id="a submission that is early by more than a grace and a second"),
+        pytest.param(
+            lambda story: story.row(SECOND, submitted_at=at(-2)),
+            Outcome.SHED, True, "",
+            id="a submission that is early by a grace and a second"),
+        pytest.param(
+            lambda story: story.row(SECOND, cancelled_at=at(1.4)),
+            None, False, "lies 2.1 s before its client left",
+            id="a cancel that is early by more than a grace and a second"),
+        pytest.param(lambda story: skewed(story, -2.1), None, False, "its clock is -2.1 s off ours",
+            id="a store that says that it is behind"),
+        pytest.param(lambda story: skewed(story, -2.0), Outcome.SHED, True, "",
+            id="a store that says that it is behind by a little"),
+        pytest.param(no_retry, None, False, "store gateway shows nothing of the retry",
+            id="a retry that is in no store"),
+        pytest.param(lambda story: story.seen(RETRY, charges=None),
+            None, False, "store ledger shows nothing of the retry",
+            id="a retry that was never charged"),
     ],
 )  # fmt: skip
 def test_a_zero_is_promoted_only_where_it_is_a_proof(
@@ -240,3 +341,70 @@ def test_a_ledger_that_charges_at_the_end_is_awaited(tmp_path: Path) -> None:
     soon = replace(soon, look=replace(soon.look, at=at(5)))
     assert soon.judged(config).verdict is Outcome.SHED
     assert soon.seen(FIRST, charges=None).judged(config).verdict is None
+
+
+def test_tokens_that_nobody_could_count_are_not_zero() -> None:
+    """While gateway or ledger can't be read, the exporter has no tallies at all."""
+    unknown = whole().seen(FIRST, charges=None, exporter_tokens=None)
+    rehearsed = Rehearsed(plan=PLAN, told=unknown.told, looks=[unknown.look])
+    assert orphan_tokens(rehearsed, FIRST) is None
+    assert orphan_tokens(rehearsed, SECOND) == 0
+
+
+@pytest.mark.parametrize(
+    ("tallies", "tokens"),
+    [
+        pytest.param(None, None, id="a ledger that could not be read"),
+        pytest.param((), 0, id="a task that is no orphan"),
+        pytest.param((tally("t-1", 3, 4),), 7, id="an orphan"),
+        pytest.param((tally("t-2", 3, 4),), 0, id="another task's tokens"),
+    ],
+)
+def test_the_exporters_tokens_of_a_task_are_unknown_without_tallies(
+    tallies: tuple[Tally, ...] | None, tokens: float | None
+) -> None:
+    """Zero is what it knows to be none."""
+    assert tokens_by_exporter(evaluated(tallies), "t-1") == tokens
+
+
+def kept(folder: Path) -> list[tuple[str, str, float, int, int, str]]:
+    """Return the samples in the state file."""
+    with closing(sqlite3.connect(folder / "watch.state")) as state:
+        return state.execute(
+            "SELECT task_id, pool, seconds, stopped_at, counted, source FROM propagations"
+            " ORDER BY task_id"
+        ).fetchall()
+
+
+def keep(story: Story, folder: Path) -> str:
+    """Keep the samples of a story in ``watch.state``; return what is said of them."""
+    config = write_stack(folder).model_copy(update={"state_file": str(folder / "watch.state")})
+    rehearsed = Rehearsed(plan=PLAN, told=story.told, looks=[story.look])
+    return keep_target_samples(rehearsed, judge(rehearsed, config, micros(60)), config)
+
+
+def test_the_settled_samples_of_a_real_gateway_stand_in_the_state_file(tmp_path: Path) -> None:
+    """Marked, counted in no metric, under the ids of the store."""
+    assert keep(whole(), tmp_path) == (
+        "2 samples of propagation kept in the state file, marked drill:target"
+    )
+    assert kept(tmp_path) == [
+        (ask.task_id, "overflow", 0.2, at(3.5), 0, "drill:target") for ask in (FIRST, SECOND)
+    ]
+
+
+def test_a_sample_that_is_still_open_is_said_to_have_no_place(tmp_path: Path) -> None:
+    """The table of samples holds lengths that are over."""
+    story = whole().seen(FIRST, propagation=None)
+    assert keep(story, tmp_path) == (
+        "1 samples of propagation kept in the state file, marked drill:target; "
+        "1 more open or unknown, which it can't hold"
+    )
+    assert [task_id for task_id, *_ in kept(tmp_path)] == [SECOND.task_id]
+
+
+def test_a_doubtful_drill_keeps_no_sample(tmp_path: Path) -> None:
+    """Clocks that disagree measure nothing."""
+    story = behind(whole(), StoreName.LEASES, StoreName.LEDGER)
+    assert "the drill left doubts" in keep(story, tmp_path)
+    assert not (tmp_path / "watch.state").exists()

@@ -266,9 +266,6 @@ def test_a_certificate_is_believed_by_its_file(
         assert problem(tmp_path, pages.url(), ca_file=str(certificates["client"].cert)).endswith(
             "(self-signed certificate); check that ca_file signs it"
         )
-        assert problem(tmp_path, pages.url(), ca_file="none.crt") == (
-            "ca_file, cert_file or key_file can't be read; check paths and permissions"
-        )
         assert problem(tmp_path, pages.url(), ca_file=str(server.key)) == (
             f"no TLS with {place} (no certificate or crl found); "
             "check ca_file, cert_file and key_file"
@@ -305,6 +302,21 @@ def test_a_server_may_ask_for_a_certificate(
         )
         mixed = {"cert_file": str(client.cert), "key_file": str(server.key)}
         assert "(key values mismatch)" in problem(tmp_path, pages.url(), **known, **mixed)
+
+
+@pytest.mark.parametrize("key", ["ca_file", "cert_file", "key_file"])
+def test_a_file_that_can_not_be_read_is_named_alone(
+    key: str, tmp_path: Path, certificates: dict[str, Certificate]
+) -> None:
+    """Of three files the one that is at fault, with its path and the reason."""
+    server, client = certificates["server"], certificates["client"]
+    files = {"ca_file": server.cert, "cert_file": client.cert, "key_file": client.key}
+    settings = {name: str(path) for name, path in files.items()} | {key: "none.pem"}
+    with serving({"/metrics": PAGE}, context=server.server_context()) as pages:
+        assert problem(tmp_path, pages.url(), **settings) == (
+            f"{key} {tmp_path / 'none.pem'} can't be read (No such file or directory); "
+            "check the path and permissions"
+        )
 
 
 def test_tls_is_asked_of_a_server_without(tmp_path: Path) -> None:

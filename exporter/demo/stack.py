@@ -1,6 +1,7 @@
 """The demo's stack: who its clients and workers are."""
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 from sqlalchemy import Engine
@@ -65,6 +66,6 @@ def demo_stack(
         (stream.requests(start) for stream in clients),
         crews,
         admission_cap=_ADMISSION_CAP,
-        cancel_delay=_CANCEL_DELAY,
+        cancel_delays=repeat(_CANCEL_DELAY),
         step=STEP,
     )

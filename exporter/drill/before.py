@@ -8,10 +8,12 @@ from orphanwatch.exporter.config_stores import LedgerSettings
 from orphanwatch.exporter.drill.books import Book, StoreBooks, stores_of
 from orphanwatch.exporter.drill.books_sql import SqlBook
 from orphanwatch.exporter.drill.faults import HOPS, Fault, Hop
+from orphanwatch.exporter.drill.knobs import PAID_TASKS
 from orphanwatch.exporter.drill.scenario import Scenario
 from orphanwatch.exporter.errors import DrillError, StoreError
 from orphanwatch.exporter.instants import Instant, format_duration
 from orphanwatch.exporter.names import ARM_STORES, Role, StoreName
+from orphanwatch.exporter.signals.admission import LEAST_BUDGETS
 from orphanwatch.exporter.stack.books import Charge, QueueState
 from orphanwatch.exporter.stack.requests import Request
 
@@ -23,7 +25,13 @@ _NAMED: Final = (
 )
 """What the config has to name so that a hop can be seen, whichever is broken."""
 
-_NEEDS_WORKERS: Final = (Fault.MISKEYED_LEDGER, Fault.SECOND_DECODER)
+_NAMED_FOR: Final[Mapping[Fault, tuple[tuple[StoreName, str], ...]]] = {
+    Fault.MISKEYED_LEDGER: ((StoreName.LEASES, "worker_id"),),
+    Fault.SECOND_DECODER: ((StoreName.LEASES, "worker_id"),),
+    # A heartbeat is slow by what is given between the two.
+    Fault.SLOW_HEARTBEAT: ((StoreName.GATEWAY, "submitted_at"), (StoreName.GATEWAY, "deadline_at")),
+}
+"""What it has to name besides, for a fault to show as its own hop."""
 
 
 def pools_of(config: Config) -> tuple[str, str]:
@@ -51,6 +59,7 @@ def make_sure(
     if ledger is None:  # the books would not have opened
         raise StoreError(StoreName.LEDGER, "is not configured, and a drill needs it; add it")
     _refuse_unnamed_hops(scenario.fault, books)
+    _refuse_few_deadlines(scenario)
     _refuse_changed_ids(scenario, config)
     _refuse_short_leases(scenario, config, books)
     _try_out(scenario, books, ledger, at)
@@ -59,8 +68,8 @@ def make_sure(
 
 def _refuse_unnamed_hops(fault: Fault | None, books: Mapping[StoreName, Book]) -> None:
     needed = list(_NAMED)
-    if fault in _NEEDS_WORKERS:
-        needed.append((StoreName.LEASES, "worker_id", HOPS[fault]))
+    if fault is not None:
+        needed += [(*place, HOPS[fault]) for place in _NAMED_FOR.get(fault, ())]
     for store, column, hop in needed:
         if not books[store].states(column):
             raise StoreError(
@@ -80,6 +89,16 @@ def _refuse_unnamed_hops(fault: Fault | None, books: Mapping[StoreName, Book]) -
             StoreName.LEASES,
             f"holds one lease a task, so that hop {HOPS[fault]} can't be seen: a second decoder "
             "overwrites the first; put {worker_id} into key: or member:",
+        )
+
+
+def _refuse_few_deadlines(scenario: Scenario) -> None:
+    """Refuse to judge heartbeats by fewer deadlines than the exporter does."""
+    fewest, tasks = PAID_TASKS + LEAST_BUDGETS, scenario.knobs.tasks
+    if scenario.fault is Fault.SLOW_HEARTBEAT and tasks < fewest:
+        raise DrillError(
+            f"{tasks} tasks are too few to see hop {HOPS[scenario.fault]} by: the exporter judges "
+            f"heartbeats by {LEAST_BUDGETS} deadlines of a pool; set knob tasks to {fewest} or more"
         )
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from orphanwatch.exporter.axis import multiples, round_step
 from orphanwatch.exporter.drill.report import TaskReport
 
 WIDTH: Final = 320
@@ -15,8 +16,6 @@ BOTTOM: Final = 189
 
 _FLAG_ROWS: Final = {"deadline": 10, "cancel": 24, "cutoff": 38}
 """Each line has its label on a row of its own, so that no two can overlap."""
-_MOST_TICKS: Final = 4
-_STEPS: Final = (1, 2, 5, 10)
 
 Point = tuple[float, float]
 
@@ -70,7 +69,7 @@ class Scale(NamedTuple):
             times += [at for _, at in _instants(task)]
             tokens += [decoded for _, decoded in task.curve]
         first, last = min(times), max(times)
-        step = _step(max(tokens))
+        step = round_step(max(tokens))
         return cls(first, last if last > first else first + 1, math.ceil(max(tokens) / step) * step)
 
     def x(self, at: float) -> float:
@@ -98,11 +97,11 @@ class Scale(NamedTuple):
             flags=tuple(self._flag(kind, at) for kind, at in _instants(task)),
             across=tuple(
                 Tick(self.x(at), f"{at:g}")
-                for at in _multiples(self.first, self.last, _step(self.last - self.first))
+                for at in multiples(self.first, self.last, round_step(self.last - self.first))
             ),
             up=tuple(
                 Tick(self.y(tokens), f"{tokens:,g}")
-                for tokens in _multiples(0, self.most, _step(self.most))
+                for tokens in multiples(0, self.most, round_step(self.most))
             ),
         )
 
@@ -150,14 +149,3 @@ def _bends(points: Iterable[Point]) -> list[Point]:
 def _is_straight(a: Point, b: Point, c: Point) -> bool:
     one, other = (b[0] - a[0]) * (c[1] - a[1]), (c[0] - a[0]) * (b[1] - a[1])
     return a[0] <= b[0] <= c[0] and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-
-
-def _step(span: float) -> float:
-    """Return a round distance between the ticks of an axis."""
-    power = 10.0 ** math.floor(math.log10(span / _MOST_TICKS))
-    return next(step * power for step in _STEPS if span / (step * power) <= _MOST_TICKS + 1e-9)
-
-
-def _multiples(first: float, last: float, step: float) -> Iterator[float]:
-    low, high = math.ceil(first / step), math.floor(last / step)
-    return (number * step for number in range(low, high + 1))

@@ -35,6 +35,11 @@ class Interrupts:
     def __init__(self) -> None:
         self._heard: list[int] = []
 
+    @property
+    def has_heard(self) -> bool:
+        """Whether any signal came."""
+        return bool(self._heard)
+
     def check(self) -> None:
         """Raise ``DrillInterruptedError`` once a signal was heard."""
         if self._heard:
@@ -51,7 +56,11 @@ class Interrupts:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupts]:
-    """Hear the signals that end a program, until the block ends; those ignored stay so."""
+    """Hear the signals that end a program, until the block ends; those ignored stay so.
+
+    Once one was heard, the program ends by itself: what comes after the block is its last words,
+    and one more signal must not cut them off.
+    """
     heard = Interrupts()
     before = {
         number: signal.signal(number, heard.hear)
@@ -62,4 +71,4 @@ def interrupts() -> Iterator[Interrupts]:
         yield heard
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if heard.has_heard else handler)

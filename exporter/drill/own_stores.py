@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.demo.tables import open_database
@@ -26,7 +27,7 @@ stores:
 def config_or_own(config_file: Path | None) -> Iterator[tuple[Config, Path]]:
     """Yield a config and its folder: the named one, or one of the drill's own for the block."""
     if config_file is not None:
-        yield load_config(config_file), config_file.absolute().parent
+        yield load_config(config_file).as_of(wall_clock()), config_file.absolute().parent
         return
     with tempfile.TemporaryDirectory(prefix="orphanwatch-drill-") as name:
         folder = Path(name)

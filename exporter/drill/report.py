@@ -9,8 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.drill.faults import HOPS, Fault, Hop, Mode
+from orphanwatch.exporter.drill.looks import most
 from orphanwatch.exporter.drill.record import Held
-from orphanwatch.exporter.drill.run import Look, Played, total
+from orphanwatch.exporter.drill.run import Look, Played
 from orphanwatch.exporter.drill.truth import cutoff_of, orphan_tokens
 from orphanwatch.exporter.instants import Instant, format_instant, seconds
 from orphanwatch.exporter.names import ARM_STORES, Family
@@ -218,20 +219,14 @@ def _curve(played: Played, task_id: str) -> Iterator[tuple[float, int]]:
 
 def _telemetry(played: Played) -> Telemetry:
     looks = played.looks
-
-    def most(family: Family) -> float | None:
-        """Return the largest sum that was seen; None where it was ever unknown."""
-        seen = [total(look.seen, family) for look in looks]
-        known = [value for value in seen if value is not None]
-        return max(known, default=None) if len(known) == len(seen) else None
-
+    seen = [look.seen for look in looks]
     return Telemetry(
         deadline_slack_ms=_extreme(looks, names.DEADLINE_SLACK_SECONDS_MIN, least=True),
         lease_age_ms=_extreme(looks, names.LEASE_AGE_SECONDS_MAX, least=False),
-        orphan_token_delta=most(names.TOKEN_DELTA),
-        duplicate_in_flight=most(names.DUPLICATE_IN_FLIGHT),
+        orphan_token_delta=most(seen, names.TOKEN_DELTA),
+        duplicate_in_flight=most(seen, names.DUPLICATE_IN_FLIGHT),
         unmatched_tokens=_unmatched(looks),
-        retries_without_retry_id=most(names.RETRIES_WITHOUT_RETRY_ID),
+        retries_without_retry_id=most(seen, names.RETRIES_WITHOUT_RETRY_ID),
         blind=any(not look.seen.stores[name].up for look in looks for name in ARM_STORES),
     )
 

@@ -1,5 +1,6 @@
 """The samples of propagation that a drill measured, kept where the measured grace finds them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -51,14 +52,19 @@ def source_of(report: DrillReport) -> str:
 
 
 def keep_samples(report: DrillReport, config: Config) -> str:
-    """Write a drill's settled samples into the state file; return what became of them, in a line.
+    """Write a drill's settled samples into the state file; return what became of them."""
+    samples = samples_of(report)
+    if not samples:
+        return "no cancel of it arrived, so there is no sample of propagation to keep"
+    return keep(samples, source_of(report), config)
+
+
+def keep(samples: Sequence[DrillSample], source: str, config: Config) -> str:
+    """Write samples, marked with a source, into the state file; return in a line how it went.
 
     They are in no histogram and no counter. An exporter that has the file open goes on undisturbed;
     a file that takes nothing costs the samples, not the drill.
     """
-    samples = samples_of(report)
-    if not samples:
-        return "no cancel of it arrived, so there is no sample of propagation to keep"
     if config.state_file is None:
         return "samples of propagation are in the report alone: the config names no state_file"
     try:
@@ -73,13 +79,11 @@ def keep_samples(report: DrillReport, config: Config) -> str:
                         sample.seconds,
                         sample.last_sign,
                         sample.last_sign,
-                        source_of(report),
+                        source,
                     )
                     for sample in samples
                 ],
             )
     except StateError as error:
         return f"samples of propagation are in the report alone: {error}"
-    return (
-        f"{len(samples)} samples of propagation kept in the state file, marked {source_of(report)}"
-    )
+    return f"{len(samples)} samples of propagation kept in the state file, marked {source}"

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from orphanwatch.exporter.drill.faults import Fault
@@ -14,8 +15,8 @@ from orphanwatch.exporter.stack.stack import Stack
 from orphanwatch.exporter.stack.workers import Crew
 
 STEP: Final = micros(0.1)
-_DELAYS: Final = (micros(0.1), micros(0.3))
-"""Between these a cancel takes to arrive, where it arrives."""
+_DELAYS: Final = (1, 2, 3)
+"""How many steps a cancel takes to arrive, where it arrives."""
 _PAID_HEARTBEAT: Final = micros(2)
 
 
@@ -47,14 +48,13 @@ class Scenario:
     def stack(self, books: Books, start: Instant) -> Stack:
         """Return the stack that plays it, its fault in place."""
         chance = random.Random(self.seed)  # noqa: S311  (a rehearsal's variety, no secret)
-        delay = Micros(chance.randrange(_DELAYS[0], _DELAYS[1] + 1, SECOND // 100))
         stack = Stack(
             books,
             start,
             _streams(self.requests(start)),
             self._crews(chance),
             admission_cap=4 * self.knobs.tasks,
-            cancel_delay=delay,
+            cancel_delays=(Micros(STEP * chance.choice(_DELAYS)) for _ in repeat(None)),
             step=STEP,
         )
         if self.fault is Fault.DROP_CANCEL:
@@ -63,6 +63,7 @@ class Scenario:
 
     def _crews(self, chance: random.Random) -> Sequence[Crew]:
         knobs, fault = self.knobs, self.fault
+        is_slow = fault is Fault.SLOW_HEARTBEAT
         crews = [
             Crew(
                 pool=self.paid_pool,
@@ -70,16 +71,19 @@ class Scenario:
                 heartbeat=_PAID_HEARTBEAT,
                 tokens_per_second=knobs.tokens_per_second,
                 prefix=self.prefix,
+                first_beats=_first_beats(chance, knobs.paid_lease_cap, _PAID_HEARTBEAT),
             ),
             Crew(
                 pool=self.overflow_pool,
                 size=2 * knobs.tasks,
-                heartbeat=(
-                    knobs.slowest_heartbeat if fault is Fault.SLOW_HEARTBEAT else knobs.heartbeat
+                heartbeat=knobs.slowest_heartbeat if is_slow else knobs.heartbeat,
+                # A slow one that began earlier would still hear of the cancel in time.
+                first_beats=(
+                    () if is_slow else _first_beats(chance, 2 * knobs.tasks, knobs.heartbeat)
                 ),
                 tokens_per_second=knobs.tokens_per_second,
                 prefix=self.prefix,
-                hears_at_heartbeats=fault is Fault.SLOW_HEARTBEAT,
+                hears_at_heartbeats=is_slow,
                 charges_workers=fault is Fault.MISKEYED_LEDGER,
             ),
         ]
@@ -118,6 +122,12 @@ class Scenario:
             tokens=knobs.answer_tokens,
             prompt_tokens=knobs.prompt_tokens,
         )
+
+
+def _first_beats(chance: random.Random, size: int, heartbeat: Micros) -> tuple[Micros, ...]:
+    """Return when each worker of a crew beats first: no two workers are in step."""
+    steps = max(1, heartbeat // STEP)
+    return tuple(Micros(STEP * chance.randint(1, steps)) for _ in range(size))
 
 
 def _streams(requests: Sequence[Request]) -> Iterator[Iterator[Request]]:

@@ -1,31 +1,27 @@
 """One drill from its books to its report, and what is taken away after it."""
 
-import secrets
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.diagnosis import diagnose
 from orphanwatch.exporter.drill.before import make_sure, pools_of
 from orphanwatch.exporter.drill.books import Book, StoreBooks, open_books
 from orphanwatch.exporter.drill.clean import take_away
-from orphanwatch.exporter.drill.faults import Fault, Hop, Mode
+from orphanwatch.exporter.drill.faults import Fault, Mode
 from orphanwatch.exporter.drill.journal import PREFIX, Journal, prefix_of
 from orphanwatch.exporter.drill.knobs import Knobs
+from orphanwatch.exporter.drill.looks import hop_of
 from orphanwatch.exporter.drill.report import DrillReport, report_of
-from orphanwatch.exporter.drill.run import LOOK_EVERY, Look, Pace, length_of, play
+from orphanwatch.exporter.drill.run import LOOK_EVERY, Pace, length_of, play
+from orphanwatch.exporter.drill.run_id import new_run
 from orphanwatch.exporter.drill.scenario import Scenario
 from orphanwatch.exporter.errors import DrillError, OrphanwatchError
 from orphanwatch.exporter.instants import Instant, Micros, format_duration
 from orphanwatch.exporter.names import StoreName
 
-__all__ = ["PREFIX", "Plan", "expected_mode", "hop_of", "make_ready", "run_drill"]
-
-_RUN_BYTES: Final = 4
+__all__ = ["PREFIX", "Plan", "expected_mode", "make_ready", "run_drill"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +48,7 @@ def make_ready(plan: Plan, config: Config) -> None:
     """
     books = open_books(config)
     try:
-        make_sure(
-            _scenario(plan, config, secrets.token_hex(_RUN_BYTES)), config, books, wall_clock()
-        )
+        make_sure(_scenario(plan, config, new_run()), config, books, wall_clock())
     finally:
         for book in books.values():
             book.close()
@@ -70,7 +64,7 @@ def run_drill(
     be run, before anything was written, and where a store breaks on the way; ``DrillError`` says
     what could not be taken away.
     """
-    run = secrets.token_hex(_RUN_BYTES)
+    run = new_run()
     scenario = _scenario(plan, config, run)
     books = open_books(config)
     try:
@@ -87,7 +81,7 @@ def run_drill(
     finally:
         for book in books.values():
             book.close()
-    report = report_of(played, plan.mode, hop_of(played.looks), config)
+    report = report_of(played, plan.mode, hop_of(look.seen for look in played.looks), config)
     return report.model_copy(update={"fault": plan.fault})
 
 
@@ -141,16 +135,3 @@ def _clean_up(
         f"{began} not all rows of the drill could be taken away: {'; '.join(taken.problems)}; "
         "once that is mended, run orphanwatch drill clean"
     ) from trouble
-
-
-def hop_of(looks: Sequence[Look]) -> Hop | None:
-    """Return the hop that the exporter names: the first that showed itself broken, and stayed.
-
-    Each look is diagnosed alone, as ``diagnose`` would; the one that most looks name counts.
-    """
-    named = [
-        diagnose(look.seen.gauges, look.seen.verdict.action, look.seen.verdict.reasons).hop
-        for look in looks
-    ]
-    counted = Counter(hop for hop in named if hop is not None)
-    return counted.most_common(1)[0][0] if counted else None

@@ -11,8 +11,8 @@ from typing import Final
 from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.drill.target_crowd import Crowd
+from orphanwatch.exporter.drill.target_rehearsed import Rehearsed, found_in, is_settled
 from orphanwatch.exporter.drill.target_requests import TargetPlan
-from orphanwatch.exporter.drill.target_verdict import Rehearsed, found_in, is_settled
 from orphanwatch.exporter.drill.target_watch import TargetLook, TargetWatch
 from orphanwatch.exporter.errors import DrillError
 from orphanwatch.exporter.instants import Micros

@@ -23,6 +23,7 @@ from orphanwatch.exporter.stores.http.problems import (
     problem_of,
     refusal_of,
     trusted_certificates,
+    unreadable_of,
 )
 
 _LONGEST_LINE: Final = 1024 * 1024
@@ -184,14 +185,28 @@ def _tls(target: DrillTarget) -> ssl.SSLContext:
         context = ssl.create_default_context(
             cafile=None if is_folder else where, capath=where if is_folder else None
         )
-        if target.cert_file is not None:
-            context.load_cert_chain(target.cert_file, target.key_file)
     except OSError:
-        raise DrillError(
-            "drill.targets: ca_file, cert_file or key_file can't be read; check paths and "
-            "permissions"
-        ) from None
+        named = f"ca_file {where}" if target.ca_file is not None else f"the system's file {where}"
+        said = unreadable_of(target) or f"{named} holds no certificates in PEM; check it"
+        raise DrillError(f"drill.targets: {said}") from None
+    if target.cert_file is not None:
+        try:
+            context.load_cert_chain(target.cert_file, target.key_file)
+        except OSError:
+            said = unreadable_of(target) or _pair_problem(target.cert_file, target.key_file)
+            raise DrillError(f"drill.targets: {said}") from None
     if trusted is False:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _pair_problem(cert_file: str, key_file: str | None) -> str:
+    """Return what is wrong with two files that can both be read."""
+    try:
+        ssl.create_default_context(cafile=cert_file)
+    except ssl.SSLError:
+        return f"cert_file {cert_file} holds no certificate in PEM; check it"
+    if key_file is None:
+        return f"cert_file {cert_file} holds no key of its certificate; write key_file"
+    return f"key_file {key_file} holds no key of the certificate in cert_file; check it"

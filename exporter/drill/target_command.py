@@ -17,13 +17,15 @@ from orphanwatch.exporter.drill.target_report import TargetReport, target_lines,
 from orphanwatch.exporter.drill.target_requests import (
     TargetPlan,
     body_of,
+    in_seconds,
     plan_of,
     shown_address,
     shown_headers,
     target_named,
 )
+from orphanwatch.exporter.drill.target_samples import keep_target_samples
 from orphanwatch.exporter.drill.target_verdict import judge
-from orphanwatch.exporter.instants import format_duration, micros
+from orphanwatch.exporter.instants import micros
 
 _EXIT_CANT_TELL: Final = 2
 _SHOWN_PROMPT: Final = 60
@@ -37,15 +39,17 @@ def run_target(
     0 is promoted, 1 that it is not, 2 that it can't be told. Raises ``DrillError`` where the
     config does not name the URL, or a cap would be passed.
     """
-    config = load_config(config_file)
+    config = load_config(config_file).as_of(wall_clock())
     plan = plan_of(target_named(config.drill.targets, url), knobs)
     if dry_run:
         click.echo("\n".join(dry_lines(plan, bound)))
         return 0
     length = micros(bound)
     rehearsed = rehearse(plan, config, length, wall_clock, _say)
-    found = target_report_of(rehearsed, judge(rehearsed, config, length))
-    click.echo("\n".join(target_lines(found)))
+    judgement = judge(rehearsed, config, length)
+    found = target_report_of(rehearsed, judgement)
+    kept = keep_target_samples(rehearsed, judgement, config)
+    click.echo("\n".join(target_lines(found, kept)))
     if report is not None:
         write_report(report, found.model_dump(mode="json"))
     return _exit_code(found)
@@ -67,10 +71,10 @@ def dry_lines(plan: TargetPlan, bound: float) -> Iterator[str]:
     yield f"Nothing is sent. A drill would send {requests} requests to {shown_address(target.url)}:"
     yield (
         f"  {target.clients} at once, whose clients close the connection "
-        f"{format_duration(knobs.cancel_at)} later"
+        f"{in_seconds(knobs.cancel_at)} later"
     )
     yield (
-        f"  1 retry of the first, {format_duration(knobs.retry_after)} after that, which is read "
+        f"  1 retry of the first, {in_seconds(knobs.retry_after)} after that, which is read "
         "to its end"
     )
     yield (

@@ -8,9 +8,9 @@ from typing import Final
 from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.drill.target_client import Client, Told
 from orphanwatch.exporter.drill.target_ids import Sent
-from orphanwatch.exporter.drill.target_requests import Ask, Budget, TargetPlan
+from orphanwatch.exporter.drill.target_requests import Ask, Budget, TargetPlan, in_seconds
 from orphanwatch.exporter.errors import DrillError
-from orphanwatch.exporter.instants import Micros, format_duration, seconds
+from orphanwatch.exporter.instants import Micros, seconds
 
 _PATIENCE_SECONDS: Final = 5.0
 
@@ -87,7 +87,7 @@ class Crowd:
             if told.problem:
                 raise DrillError(f"{ask.task_id}: {told.problem}")
             if told.left_at is None:
-                stayed = format_duration(self._plan.knobs.cancel_at)
+                stayed = in_seconds(self._plan.knobs.cancel_at)
                 raise DrillError(
                     f"{ask.task_id}: the answer ended after {told.events} events, before its "
                     f"client left at {stayed}: no cancel was rehearsed; raise answer_tokens or "

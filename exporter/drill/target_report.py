@@ -1,24 +1,23 @@
 """What a drill on a real gateway found, as one document, and in lines for people."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config_values import Strict
-from orphanwatch.exporter.diagnosis import diagnose
 from orphanwatch.exporter.drill.faults import HOP_WORDS, Hop
+from orphanwatch.exporter.drill.looks import hop_of, most
 from orphanwatch.exporter.drill.report import Outcome, printable
-from orphanwatch.exporter.drill.run import total
-from orphanwatch.exporter.drill.target_requests import Ask, shown_address
-from orphanwatch.exporter.drill.target_verdict import (
-    Judgement,
+from orphanwatch.exporter.drill.target_rehearsed import (
     Rehearsed,
     found_in,
     orphan_tokens,
+    propagation_of,
 )
+from orphanwatch.exporter.drill.target_requests import Ask, shown_address
+from orphanwatch.exporter.drill.target_verdict import Judgement
 from orphanwatch.exporter.instants import Instant, format_instant, seconds
-from orphanwatch.exporter.names import ARM_STORES, Family, StoreName
+from orphanwatch.exporter.names import ARM_STORES, StoreName
 
 _CANT_TELL: Final = "can't tell"
 
@@ -37,7 +36,7 @@ class RequestReport(Strict):
     left_s: float | None
     ended_s: float | None
     events: int
-    orphan_tokens: float
+    orphan_tokens: float | None
     propagation_s: float | None
     found_in: tuple[StoreName, ...]
 
@@ -64,6 +63,7 @@ class TargetReport(Strict):
 def target_report_of(rehearsed: Rehearsed, judgement: Judgement) -> TargetReport:
     """Return what was found, harmless to print."""
     plan = rehearsed.plan
+    evaluations = [look.evaluation for look in rehearsed.looks]
     missed = judgement.verdict is Outcome.CANCEL_MISSED
     return TargetReport(
         target=shown_address(plan.target.url),
@@ -71,10 +71,10 @@ def target_report_of(rehearsed: Rehearsed, judgement: Judgement) -> TargetReport
         knobs=plan.knobs.as_written(),
         knobs_digest=plan.knobs.digest,
         requests=tuple(_request(rehearsed, ask) for ask in plan.asks if ask in rehearsed.told),
-        orphan_token_delta=_largest(rehearsed, names.TOKEN_DELTA),
+        orphan_token_delta=most(evaluations, names.TOKEN_DELTA),
         verdict=judgement.verdict,
         promoted=judgement.promoted,
-        hop=_hop(rehearsed) if missed else None,
+        hop=hop_of(evaluations) if missed else None,
         findings=tuple(map(printable, judgement.findings)),
         doubts=tuple(map(printable, judgement.doubts)),
         notes=tuple(map(printable, judgement.notes)),
@@ -84,7 +84,7 @@ def target_report_of(rehearsed: Rehearsed, judgement: Judgement) -> TargetReport
 def _request(rehearsed: Rehearsed, ask: Ask) -> RequestReport:
     told = rehearsed.told[ask]
     rows = [seen.task.task_id for _, seen in rehearsed.seen(ask) if seen.task is not None]
-    measured = [seen.propagation for _, seen in rehearsed.seen(ask)]
+    measured = propagation_of(rehearsed, ask)
     found = found_in(rehearsed, ask)
 
     def after(instant: Instant | None) -> float | None:
@@ -101,36 +101,13 @@ def _request(rehearsed: Rehearsed, ask: Ask) -> RequestReport:
         ended_s=after(told.ended_at),
         events=told.events,
         orphan_tokens=orphan_tokens(rehearsed, ask),
-        propagation_s=measured[-1] if measured else None,
+        propagation_s=None if measured is None else measured.seconds,
         found_in=tuple(name for name in ARM_STORES if name in found),
     )
 
 
-def _largest(rehearsed: Rehearsed, family: Family) -> float | None:
-    seen = [total(look.evaluation, family) for look in rehearsed.looks]
-    known = [value for value in seen if value is not None]
-    return max(known, default=None) if len(known) == len(seen) else None
-
-
-def _hop(rehearsed: Rehearsed) -> Hop | None:
-    """Return the hop that most looks name, each diagnosed alone as ``diagnose`` would."""
-    named = Counter(
-        hop
-        for look in rehearsed.looks
-        if (
-            hop := diagnose(
-                look.evaluation.gauges,
-                look.evaluation.verdict.action,
-                look.evaluation.verdict.reasons,
-            ).hop
-        )
-        is not None
-    )
-    return named.most_common(1)[0][0] if named else None
-
-
-def target_lines(report: TargetReport) -> Iterator[str]:
-    """Yield what people read."""
+def target_lines(report: TargetReport, kept: str) -> Iterator[str]:
+    """Yield what people read; ``kept`` says what became of the samples of propagation."""
     yield (
         f"{report.target}: {report.verdict or _CANT_TELL}; "
         f"{'promoted' if report.promoted else 'not promoted'}"
@@ -152,6 +129,7 @@ def target_lines(report: TargetReport) -> Iterator[str]:
         ("note", report.notes),
     ):
         yield from (f"  {word}: {sentence}" for sentence in sentences)
+    yield f"  {kept}"
     yield "Nothing was written into any store, and no connection is open: nothing to clean up."
 
 
@@ -165,7 +143,8 @@ def _end_of(request: RequestReport) -> str:
 
 
 def _shown(request: RequestReport) -> str:
-    words = [f"attempt {request.attempt}", f"orphan tokens {request.orphan_tokens:g}"]
+    tokens = "unknown" if request.orphan_tokens is None else f"{request.orphan_tokens:g}"
+    words = [f"attempt {request.attempt}", f"orphan tokens {tokens}"]
     if request.propagation_s is not None:
         words.append(f"by the exporter {request.propagation_s:.2f} s from cancel to stop")
     return ", ".join(words)

@@ -1,7 +1,6 @@
 """What a drill sends to a real gateway, and the caps that nothing it sends can pass."""
 
 import json
-import secrets
 import threading
 from base64 import b64encode
 from collections.abc import Sequence
@@ -11,12 +10,13 @@ from urllib.parse import urlsplit
 
 from orphanwatch.exporter.config_drill import DrillTarget
 from orphanwatch.exporter.drill.knobs import Knobs
+from orphanwatch.exporter.drill.run_id import new_run
 from orphanwatch.exporter.drill.target_fixture import fixture_tokens, prompt_of, tokens_of
 from orphanwatch.exporter.errors import DrillError
+from orphanwatch.exporter.instants import Micros, seconds
 from orphanwatch.exporter.stores.http.problems import place_of
 from orphanwatch.exporter.version import VERSION
 
-_RUN_BYTES: Final = 4
 _HIDDEN: Final = "<hidden>"
 
 TARGET_PREFIX: Final = "orphanwatch-target-"
@@ -63,7 +63,7 @@ class TargetPlan:
 
 def plan_of(target: DrillTarget, knobs: Knobs) -> TargetPlan:
     """Return the plan of one drill; raises ``DrillError`` where it would pass a cap."""
-    run = f"{TARGET_PREFIX}{secrets.token_hex(_RUN_BYTES)}-"
+    run = f"{TARGET_PREFIX}{new_run()}-"
     asks = [
         Ask(task_id=f"{run}{n}", retry_id=f"{run}request-{n}", attempt=1, leaves=True)
         for n in range(1, target.clients + 1)
@@ -173,3 +173,8 @@ def shown_address(url: str) -> str:
     """Return a URL without what may be a credential in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{place_of(url)}{parts.path}"
+
+
+def in_seconds(length: Micros) -> str:
+    """Return a length of time as the docs write knobs: ``3.5s``."""
+    return f"{seconds(length):g}s"

@@ -7,6 +7,7 @@ requests, with the cutoff that the drill knows: its clients know when they left.
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from orphanwatch.exporter.channel import Channels
 from orphanwatch.exporter.clock import Clock
@@ -15,8 +16,16 @@ from orphanwatch.exporter.drill.target_ids import Sent, TargetIds
 from orphanwatch.exporter.drill.target_requests import Ask
 from orphanwatch.exporter.evaluation import evaluate
 from orphanwatch.exporter.instants import Instant
-from orphanwatch.exporter.model import Charges, Cutoff, Evaluation, Lease, Task
-from orphanwatch.exporter.names import ARM_STORES
+from orphanwatch.exporter.model import (
+    NOT_CONFIGURED,
+    Charges,
+    Cutoff,
+    Evaluation,
+    Lease,
+    Propagation,
+    Task,
+)
+from orphanwatch.exporter.names import ARM_STORES, StoreName
 from orphanwatch.exporter.reading import read_stores
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.state import CounterBook
@@ -36,10 +45,10 @@ class Seen:
     """When its client had left for one grace; None while it waits."""
     charges: Charges | None
     """What it was charged past that, by the drill's knowledge."""
-    exporter_tokens: float
+    exporter_tokens: float | None
     """Its orphan tokens by the exporter, which knows what the gateway's store says."""
-    propagation: float | None
-    """Seconds, by the exporter; None where it is open, or unknown."""
+    propagation: Propagation | None
+    """The settled sample, by the exporter; None where it is open, or unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +61,27 @@ class TargetLook:
     """Each store of the two arms that could not be read, and why."""
     beats: bool
     """Whether the lease store states heartbeats."""
+    skews: Mapping[StoreName, float]
+    """Each store's clock less ours, in seconds; absent where it has no clock to ask."""
     seen: Mapping[Ask, Seen]
+
+
+class _Rows(NamedTuple):
+    """What gateway and leases show of one attempt, under the id that they know it by."""
+
+    ask: Ask
+    task_id: str
+    task: Task | None
+    leases: tuple[Lease, ...]
+    cutoff: Instant | None
+
+    def split(self, now: Instant) -> Cutoff:
+        """Return where its charges are split; while its client waits, nothing of it is orphan."""
+        first = first_lease(self.leases)
+        start = first.acquired_at if first is not None else None
+        if start is None and self.task is not None:
+            start = self.task.submitted_at
+        return Cutoff(self.task_id, self.cutoff or now, start)
 
 
 class TargetWatch:
@@ -89,27 +118,29 @@ class TargetWatch:
             refresh_seconds=time.perf_counter() - began,
             leases=reading.sight,
         )
-        blind = {
-            str(name): evaluation.stores[name].problem
-            for name in ARM_STORES
-            if not evaluation.stores[name].up
-        }
+        stores = evaluation.stores
+        blind = [_unread(name, stores[name].problem) for name in ARM_STORES if not stores[name].up]
         if readings.is_unkeyed:
-            blind["ledger"] = "does not say whom it charged"
+            blind.append(f"store {StoreName.LEDGER} does not say whom it charged")
         beats = readings.leases is None or readings.leases.beats
         seen = self._seen(sent, readings, evaluation, beats=beats) if sent and not blind else {}
         if sent and not blind:
             channels = self._channels
-            blind = {
-                str(channel.name): channel.problem
+            blind = [
+                _unread(channel.name, channel.problem)
                 for channel in (channels.gateway, channels.leases, channels.ledger)
                 if not channel.is_up
-            }
+            ]
         return TargetLook(
             at=at,
             evaluation=evaluation,
-            blind=tuple(f"store {name} {problem}" for name, problem in blind.items()),
+            blind=tuple(blind),
             beats=beats,
+            skews={
+                name: skew
+                for name in ARM_STORES
+                if (skew := stores[name].clock_skew_seconds) is not None
+            },
             seen=seen,
         )
 
@@ -121,53 +152,39 @@ class TargetWatch:
         self._channels.begin(windows)
         try:
             tasks = self._ids.find(self._channels.gateway, sent)
-            ids = {one.ask: self._ids.of(one.ask) for one in sent}
-            leases = self._leases(set(ids.values()), readings, windows)
-            cutoffs = {
-                one.ask: self._cutoff(one, tasks.get(one.ask), leases.get(ids[one.ask], ()))
-                for one in sent
-            }
-            charges = self._charges(
-                [
-                    # While its client waits, nothing of it is orphan.
-                    Cutoff(
-                        ids[ask],
-                        cutoff or windows.at,
-                        _start_of(tasks.get(ask), leases.get(ids[ask], ())),
-                    )
-                    for ask, cutoff in cutoffs.items()
-                ],
-                windows,
-            )
+            ids = {self._ids.of(one.ask) for one in sent}
+            leases = self._leases(ids, readings, windows)
+            rows = [self._rows(one, tasks.get(one.ask), leases) for one in sent]
+            charges = self._charges([each.split(windows.at) for each in rows], windows)
         finally:
             self._channels.end()
-        tokens = {t.task_id: t.charged + t.prorated for t in evaluation.tallies or ()}
-        settled = {p.task_id: p.seconds for p in evaluation.propagations or ()}
-        config, at = self._config, readings.at
         return {
-            ask: Seen(
-                task=tasks.get(ask),
-                leases=tuple(leases.get(task_id, ())),
+            each.ask: Seen(
+                task=each.task,
+                leases=each.leases,
                 live=tuple(
                     lease
-                    for lease in leases.get(task_id, ())
-                    if is_live(lease, config, beats=beats, at=at)
+                    for lease in each.leases
+                    if is_live(lease, self._config, beats=beats, at=readings.at)
                 ),
-                cutoff=cutoffs[ask],
-                charges=charges.get(task_id),
-                exporter_tokens=tokens.get(task_id, 0.0),
-                propagation=settled.get(task_id),
+                cutoff=each.cutoff,
+                charges=charges.get(each.task_id),
+                exporter_tokens=tokens_by_exporter(evaluation, each.task_id),
+                propagation=_propagation(evaluation, each.task_id),
             )
-            for ask, task_id in ids.items()
+            for each in rows
         }
+
+    def _rows(self, one: Sent, task: Task | None, leases: Mapping[str, Sequence[Lease]]) -> "_Rows":
+        task_id = self._ids.of(one.ask)
+        own = tuple(leases.get(task_id, ()))
+        pool = pool_of(task, own, self._config)
+        cutoff = None if one.left_at is None else cutoff_of(one.left_at, pool, self._config)
+        return _Rows(one.ask, task_id, task, own, cutoff)
 
     def _charges(self, cutoffs: Sequence[Cutoff], windows: Windows) -> Mapping[str, Charges]:
         answer = self._channels.ledger.ask(lambda ledger: ledger.charges(cutoffs, windows, None))
         return answer or {}
-
-    def _cutoff(self, one: Sent, task: Task | None, leases: Sequence[Lease]) -> Instant | None:
-        pool = pool_of(task, leases, self._config)
-        return None if one.left_at is None else cutoff_of(one.left_at, pool, self._config)
 
     def _leases(
         self, ids: Collection[str], readings: Readings, windows: Windows
@@ -193,11 +210,22 @@ class TargetWatch:
         return by_task
 
 
-def _start_of(task: Task | None, leases: Sequence[Lease]) -> Instant | None:
-    first = first_lease(leases)
-    if first is not None and first.acquired_at is not None:
-        return first.acquired_at
-    return None if task is None else task.submitted_at
+def tokens_by_exporter(evaluation: Evaluation, task_id: str) -> float | None:
+    """Return a task's orphan tokens by the exporter; None where it can't tell."""
+    if evaluation.tallies is None:
+        return None
+    return sum(t.charged + t.prorated for t in evaluation.tallies if t.task_id == task_id)
+
+
+def _propagation(evaluation: Evaluation, task_id: str) -> Propagation | None:
+    samples = evaluation.propagations or ()
+    return next((sample for sample in samples if sample.task_id == task_id), None)
+
+
+def _unread(name: StoreName, problem: str) -> str:
+    return f"store {name} " + (
+        problem if problem == NOT_CONFIGURED else f"can't be read: {problem}"
+    )
 
 
 def _key(lease: Lease) -> LeaseKey:

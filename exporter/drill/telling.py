@@ -8,12 +8,12 @@ from orphanwatch.exporter.drill.report import DrillReport
 
 CLEAN: Final = "All rows of the drill were taken away; no lease of it is open."
 
-_ROLLBACK: Final = (
+ROLLBACK: Final = (
     "stop overflow admission",
     "cancel leases older than one grace",
     "freeze the ledger for the affected task ids",
     "drain in-flight decoders",
-    "reopen only after orphan_token_delta stays at zero",
+    "reopen only after orphan_token_delta has stayed at zero",
 )
 """The order of the service page, which says to each step why, and how to see that it is done."""
 
@@ -21,7 +21,7 @@ _ROLLBACK: Final = (
 def rollback_lines() -> Iterator[str]:
     """Yield what to do, and in which order, where a drill's picture is met for real."""
     yield "Were this for real, roll back in this order (the service page says how):"
-    for number, step in enumerate(_ROLLBACK, 1):
+    for number, step in enumerate(ROLLBACK, 1):
         yield f"  {number}. {step}"
 
 

@@ -1,13 +1,16 @@
 """The cancel channel: how workers hear that a client has left, and the hop that gets lost."""
 
+from collections.abc import Iterator
+
 from orphanwatch.exporter.instants import Instant, Micros
 
 
 class CancelChannel:
     """Carries cancels to the workers of one pool, unless it is broken."""
 
-    def __init__(self, *, delay: Micros) -> None:
-        self._delay = delay
+    def __init__(self, *, delays: Iterator[Micros]) -> None:
+        """``delays`` never ends: it yields how long each cancel takes."""
+        self._delays = delays
         self._works = True
         self._sent: list[tuple[Instant, str]] = []
 
@@ -21,7 +24,7 @@ class CancelChannel:
 
     def send(self, task_id: str, now: Instant) -> None:
         """Tell the workers that nobody waits for a task any more."""
-        self._sent.append((Instant(now + self._delay), task_id))
+        self._sent.append((Instant(now + next(self._delays)), task_id))
 
     def arrived(self, now: Instant) -> frozenset[str]:
         """Return the tasks whose cancel has reached the workers since the last call."""

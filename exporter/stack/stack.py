@@ -22,16 +22,19 @@ class Stack:
         crews: Sequence[Crew],
         *,
         admission_cap: int,
-        cancel_delay: Micros,
+        cancel_delays: Iterator[Micros],
         step: Micros,
     ) -> None:
-        """Make a stack whose first step is the one at ``start``."""
+        """Make a stack whose first step is the one at ``start``.
+
+        ``cancel_delays`` never ends: it yields how long each cancel takes to a worker.
+        """
         self._books = books
         self._step = step
         self._next = start
         self._gateway = Gateway(streams, books)
         self._queue = AdmissionQueue(cap=admission_cap)
-        self.cancels = {crew.pool: CancelChannel(delay=cancel_delay) for crew in crews}
+        self.cancels = {crew.pool: CancelChannel(delays=cancel_delays) for crew in crews}
         """The hop of each pool that can be broken and mended."""
         self._pools = {crew.pool: Workers(crew, self.cancels[crew.pool], books) for crew in crews}
 

@@ -20,6 +20,8 @@ class Crew:
     tokens_per_second: int
     prefix: str = ""
     """What its workers' names begin with."""
+    first_beats: tuple[Micros, ...] = ()
+    """How long after it took a task each worker beats first; all others after one heartbeat."""
     hears_at_heartbeats: bool = False
     """A cancel waits for the worker's next heartbeat."""
     charges_workers: bool = False
@@ -33,7 +35,8 @@ class _Work:
     worker_id: str
     request: Request
     acquired_at: Instant
-    beat_at: Instant
+    beats_at: Instant
+    """When its next heartbeat is due."""
     is_second: bool
     """Another worker had it already: this one is nobody's, and hears of no cancel."""
     decoded: int = 0
@@ -56,6 +59,7 @@ class Workers:
         self._hands: dict[str, _Work | None] = {
             f"{crew.prefix}{crew.pool}-worker-{number}": None for number in range(1, crew.size + 1)
         }
+        self._first_beats = dict(zip(self._hands, crew.first_beats, strict=False))
 
     @property
     def busy(self) -> int:
@@ -92,7 +96,7 @@ class Workers:
             worker_id=worker_id,
             request=request,
             acquired_at=now,
-            beat_at=now,
+            beats_at=Instant(now + self._first_beats.get(worker_id, self._crew.heartbeat)),
             is_second=is_second,
         )
         self._hands[worker_id] = work
@@ -101,11 +105,11 @@ class Workers:
 
     def _listen(self, work: _Work, now: Instant) -> None:
         """Beat when it is time, and let go where a cancel was heard."""
-        is_time = now - work.beat_at >= self._crew.heartbeat
+        is_time = now >= work.beats_at
         if work.is_cancelled and (is_time or not self._crew.hears_at_heartbeats):
             self._release(work, now)
         elif is_time:
-            work.beat_at = now
+            work.beats_at = Instant(now + self._crew.heartbeat)
             self._books.beat(work.request.task_id, work.worker_id, now)
 
     def _decode(self, work: _Work, now: Instant) -> None:

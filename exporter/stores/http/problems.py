@@ -35,7 +35,7 @@ def problem_of(error: Exception, place: str, access: HttpAccess, timeout: Micros
             f"no answer from {place} within {format_duration(timeout)}; "
             "see what blocks it, or raise the store's timeout"
         )
-    if trouble := _tls_problem(chain, place, access):
+    if trouble := _file_problem(chain, access) or _tls_problem(chain, place, access):
         return trouble
     for kinds, words in _WORDS:
         if any(isinstance(cause, kinds) for cause in chain):
@@ -43,7 +43,7 @@ def problem_of(error: Exception, place: str, access: HttpAccess, timeout: Micros
     if isinstance(error, requests.ConnectionError | urllib3.exceptions.HTTPError):
         return f"{place} {_connection_problem(chain)}"
     if isinstance(error, OSError) and not isinstance(error, requests.RequestException):
-        return "ca_file, cert_file or key_file can't be read; check paths and permissions"
+        return "the system's own certificates can't be read; write ca_file"
     return f"{place} can't be asked ({type(error).__name__}); check the url"
 
 
@@ -78,6 +78,24 @@ def trusted_certificates(access: HttpAccess) -> bool | str:
     return str(folder) if folder is not None and any(folder.iterdir()) else True
 
 
+def unreadable_of(access: HttpAccess) -> str:
+    """Return which file of certificates or keys can't be read, and why; empty where all can."""
+    named = {
+        "ca_file": access.ca_file,
+        "cert_file": access.cert_file,
+        "key_file": access.key_file,
+    }
+    for key, path in named.items():
+        if path is None or (key == "ca_file" and Path(path).is_dir()):
+            continue
+        try:
+            with Path(path).open("rb"):
+                pass
+        except OSError as error:
+            return f"{key} {path} can't be read ({error.strerror}); check the path and permissions"
+    return ""
+
+
 # Not urllib3's base of them, which a refused connection derives from too.
 _TIMEOUTS: Final = (requests.Timeout, urllib3.exceptions.ReadTimeoutError, TimeoutError)
 
@@ -109,6 +127,15 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield cause
         waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None)]
         waiting += cause.args
+
+
+def _file_problem(chain: tuple[BaseException, ...], access: HttpAccess) -> str:
+    """Return which file is at fault, where the error may come of one."""
+    # Of requests itself, which tells a missing file from its own errors in no other way.
+    is_bare = isinstance(chain[0], OSError) and not isinstance(chain[0], requests.RequestException)
+    kinds = (ssl.SSLError, requests.exceptions.SSLError)
+    is_tls = any(isinstance(cause, kinds) for cause in chain)
+    return unreadable_of(access) if is_bare or is_tls else ""
 
 
 def _tls_problem(chain: tuple[BaseException, ...], place: str, access: HttpAccess) -> str:
