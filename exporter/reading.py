@@ -43,6 +43,7 @@ def read_stores(
     silences: Mapping[str, Micros] | None = None,
 ) -> Reading:
     """Return what the stores state as of an instant; never raises for a store's sake."""
+    config = config.as_of(at)
     windows = Windows.ending(at, config)
     channels.begin(windows)
     try:
@@ -124,7 +125,10 @@ class _Reader:
     def _read_workers(
         self, gateway: GatewayFacts | None, spent: LedgerWindow | None
     ) -> frozenset[str]:
-        """Return the ledger's keys that are no task but a worker's id."""
+        """Return the ledger's keys that are no task but a worker's id.
+
+        A store that lists only what is held no longer knows a worker whose lease has gone.
+        """
         if gateway is None or spent is None:
             return frozenset()
         keys = {
@@ -136,7 +140,7 @@ class _Reader:
             return frozenset()
         windows = self._windows
         answer = self._channels.leases.ask(lambda leases: leases.workers(keys, windows))
-        return answer or frozenset()
+        return (answer or frozenset()) | self._memory.workers(keys)
 
     def _health(
         self, channel: Channel[Any], last_success: Mapping[StoreName, Instant]

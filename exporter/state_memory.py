@@ -5,7 +5,7 @@ same transaction as the counters, so that memory and counters never disagree.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,6 +35,15 @@ class Memory:
     """The unreleased leases that the last good read listed."""
     vanished: Mapping[LeaseKey, Lease] = field(default_factory=dict)
     """Leases no longer listed, each with the instant at which it was first missed."""
+
+    def workers(self, keys: Collection[str]) -> frozenset[str]:
+        """Return those of the keys that are the id of a worker whose lease is remembered."""
+        return frozenset(keys).intersection(
+            lease.worker_id
+            for leases in (self.leases, self.vanished)
+            for lease in leases.values()
+            if lease.worker_id is not None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +86,8 @@ def remember_leases(
     """Return the leases and the vanished leases that the next reading is to know.
 
     A vanished lease is kept while its task is in ``kept_ids``; any other until it is older than
-    ``released_after``, because the row that says its task was cancelled may still be on its way.
+    ``released_after``, because the row that says its task was cancelled may still be on its way,
+    and because the ledger may hold charges under its worker's id until then.
     """
     present = _by_key((*sight.listed, *sight.of_watched))
     vanished = {
@@ -139,7 +149,7 @@ def save_memory(
         if gateway is None or not gateway.up:
             # Nobody can say which tasks are watched: those that were stay so.
             kept_ids |= {task_id for task_id, _, _ in _stored_leases(connection)}
-        released_after = Instant(evaluation.at - config.delta_window)
+        released_after = Instant(evaluation.at - config.delta_window - config.lag)
         leases, vanished = remember_leases(memory, sight, kept_ids, released_after, evaluation.at)
         _save_leases(
             connection,

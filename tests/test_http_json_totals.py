@@ -101,6 +101,27 @@ def test_after_a_long_break_the_watch_begins_anew(tmp_path: Path) -> None:
     assert_reads(document, {"orphan_token_delta": 1000, "orphan_spend_tokens_per_second": None})
 
 
+@pytest.mark.parametrize(
+    ("gap", "delta"),
+    [
+        pytest.param(60, 900, id="within a window it is new, and charged"),
+        pytest.param(61, 0, id="after a break nobody knows when it began"),
+    ],
+)
+def test_a_task_that_is_new_after_a_break_is_of_unknown_age(
+    gap: int, delta: float, tmp_path: Path
+) -> None:
+    """What it has spent by then may all have been spent while its client waited."""
+    with serving() as pages, watching(tmp_path, ledger=ledger(pages)) as watch:
+        pages.replies["/tasks"] = totals(h=5)
+        watch.look(10)
+        watch.tables.add("tasks", task("x", submitted_at=11, cancelled_at=12))
+        pages.replies["/tasks"] = totals(h=5, x=900)
+        assert read(watch.look(10 + gap), "orphan_token_delta") == delta
+        pages.replies["/tasks"] = totals(h=5, x=940)
+        assert read(watch.look(15 + gap), "orphan_token_delta") == delta + 40
+
+
 def test_a_total_that_stands_still_is_no_charge(tmp_path: Path) -> None:
     """However often it is read, and however long: then it goes on where it was."""
     with serving() as pages, watching(tmp_path, ledger=ledger(pages)) as watch:

@@ -221,8 +221,8 @@ def test_windows_begin_between_two_readings(tmp_path: Path) -> None:
         pytest.param([["a 100"], [], ["a 160"]], 60, id="it is back: nothing is lost"),
         pytest.param(
             [["a 100"], ["a 110", 'a{m="new"} 5000'], ["a 120", 'a{m="new"} 5001']],
-            21,
-            id="one that is new says nothing of what it holds already",
+            5021,
+            id="a label set that is new began at 0 since the last reading",
         ),
         pytest.param([["b 100"], ["a 5000"], ["a 5001"]], 1, id="likewise one under another name"),
         pytest.param([["a 100"], ["a NaN"], ["a 160"]], 60, id="no number is no reading"),
@@ -249,6 +249,54 @@ def test_counters_add_up_from_reading_to_reading(
             show(pages, *counters)
             window = reader.read(30 * number)
     assert window.spend_tokens == spend
+
+
+def test_keys_that_are_charged_for_the_first_time_are_spent(tmp_path: Path) -> None:
+    """A program that counts by key and user shows each from its first tokens on."""
+    with serving() as pages:
+        reader = ledger(tmp_path, pages)
+        shown = ['made_total{key="k0"} 70000']
+        for number in range(13):
+            if 3 <= number < 9:
+                shown.append(f'made_total{{key="k{number}"}} 1000')
+            show(pages, *shown)
+            window = reader.read(5 * number)
+    assert window.spend_tokens == 6000
+
+
+def test_a_label_set_that_is_new_after_a_break_is_of_unknown_age(tmp_path: Path) -> None:
+    """For longer than the window nobody looked, and it may have been there before the baseline."""
+    with serving() as pages:
+        reader = ledger(tmp_path, pages)
+        for offset in (*range(0, 151, 5), *range(225, 421, 5)):
+            new = ['made_total{key="new"} 5000'] if offset > 150 else []
+            show(pages, 'made_total{key="old"} 100', *new)
+            window = reader.read(offset)
+    assert window.baseline_tokens == 0
+
+
+def test_what_a_federated_page_shows_anew_is_of_unknown_age(tmp_path: Path) -> None:
+    """It passes on what others said, and may just have found one that counts since last week."""
+    with serving() as pages:
+        reader = ledger(tmp_path, pages)
+        for offset in range(0, 91, 5):
+            stamp = 1000 * (ZERO + offset)
+            new = [f'made_total{{key="new"}} 5000 {stamp}'] if offset > 60 else []
+            show(pages, f'made_total{{key="old"}} 100 {stamp}', *new)
+            window = reader.read(offset)
+    assert window.spend_tokens == 0
+
+
+def test_a_label_set_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
+    """However long it was not shown: it did not begin again."""
+    with serving() as pages:
+        reader = ledger(tmp_path, pages)
+        for offset in range(0, 901, 5):
+            away = ['made_total{key="away"} 5000'] if offset < 30 else []
+            back = ['made_total{key="away"} 5007'] if offset > 870 else []
+            show(pages, 'made_total{key="here"} 100', *away, *back)
+            window = reader.read(offset)
+    assert window.spend_tokens == 7
 
 
 def test_a_long_silence_is_not_spread(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 What a total had grown by at a reading was charged then, at most a refresh too late. What it
 already was at the first reading of all was charged before that, nobody knows when: it stands
-before every cutoff and every window, so that it is no orphan charge and no spend of now.
+before every cutoff and every window, so that it is no orphan charge and no spend of now. So does
+a total that is new after a break in the watch.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -46,6 +47,8 @@ class SeenTotals:
         self._are_stamped = are_stamped
         self._attention = Attention()
         self._is_first = True
+        self._begins = True
+        """Whether the watch begins with the present reading, the first one or one after a break."""
         self._seen: dict[str, _Total] = {}
         self._rejected: list[Rejected] = []
 
@@ -61,7 +64,7 @@ class SeenTotals:
 
     def rows(self, found: Sequence[Found], windows: Windows) -> list[Row]:
         """Return the totals that have changed, charged as of the windows' instant."""
-        self._attention.look(windows)
+        self._begins = self._attention.look(windows)
         self._rejected = []
         rows: list[Row] = []
         for record in found:
@@ -101,7 +104,7 @@ class SeenTotals:
         self, row: Row, total: float, before: _Total | None, charged_at: Instant, windows: Windows
     ) -> Generator[Row, None, Instant]:
         """Yield the rows of a total that is known; return the instant of the last."""
-        is_of_unknown_age = self._is_first if before is None else before.known is None
+        is_of_unknown_age = self._begins if before is None else before.known is None
         if is_of_unknown_age:
             yield self._charged(row, total, LONG_AGO)
             if self._are_stamped:

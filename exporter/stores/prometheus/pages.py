@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ from orphanwatch.exporter.names import RejectReason, StoreName
 from orphanwatch.exporter.stores.http.access import Answer, HttpPlace
 from orphanwatch.exporter.stores.http.live import PRESENT
 from orphanwatch.exporter.stores.http.problems import place_of
-from orphanwatch.exporter.stores.prometheus.numbers import Measured, Rises, RunningTotal
+from orphanwatch.exporter.stores.prometheus.numbers import Counter, Measured, Rises, RunningTotal
 from orphanwatch.exporter.stores.questions import Windows
 
 _ACCEPT: Final = "text/plain; version=0.0.4, application/openmetrics-text; version=1.0.0; q=0.5"
@@ -81,7 +81,10 @@ class PageRises:
             if counters is None:
                 missing.append(what)
             else:
-                self._totals[what].add(_stamp(series, pages, scraped_at), counters)
+                stamp = _stamp(series, pages, scraped_at)
+                self._totals[what].add(
+                    stamp, counters, longest_step, are_first_hand=not _are_passed_on(series, pages)
+                )
             self._totals[what].forget(Instant(windows.baseline_start - longest_step))
         tokens, rows = self._totals["tokens"], self._totals.get("rows")
         spend = (windows.spend_start, windows.spend_end, longest_step)
@@ -237,14 +240,21 @@ def _gauge(series: Series, pages: Sequence[_Page], scraped_at: Instant) -> Measu
     return Measured(total, _stamp(series, pages, scraped_at))
 
 
-def _counters(series: Series, pages: Sequence[_Page]) -> Mapping[Hashable, float] | None:
-    counters: dict[Hashable, float] = {}
+def _counters(series: Series, pages: Sequence[_Page]) -> Mapping[Counter, float] | None:
+    counters: dict[Counter, float] = {}
     for page in pages:
         groups = page.groups(series)
         if groups is None:
             return None
-        counters.update({(page.url, group): value for group, value in groups.items()})
+        counters.update(
+            {((page.url, group[0]), group[1:]): value for group, value in groups.items()}
+        )
     return counters
+
+
+def _are_passed_on(series: Series, pages: Sequence[_Page]) -> bool:
+    """Return whether a page shows what another one said: only then samples have stamps."""
+    return any(True for page in pages for _ in page.stamps(series))
 
 
 def _stamp(series: Series, pages: Sequence[_Page], scraped_at: Instant) -> Instant:
