@@ -1,4 +1,4 @@
-"""What commands share: their options, and how generated files are delivered or compared."""
+"""What commands share: options, the config to render, and how files are delivered or compared."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -7,6 +7,11 @@ from typing import Any, Final, TypeVar
 import click
 
 from orphanwatch.exporter.artifacts import outdated, write_files
+from orphanwatch.exporter.clock import wall_clock
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.web_address import OPEN_FLAG
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,6 +22,25 @@ config_option: Final = click.option(
     required=True,
     help="The configuration.",
 )
+
+open_option: Final = click.option(
+    OPEN_FLAG,
+    "allow_unauthenticated",
+    is_flag=True,
+    help="Listen beyond this machine without a login, where the network itself is closed.",
+)
+
+
+def load_to_render(path: Path) -> Config:
+    """Return the configuration of a file that something is generated from now.
+
+    What is generated outlives the moment and can't warn, so a measured grace that the config names
+    and that may not be used is refused: raises ``RenderError``, besides ``load_config``'s.
+    """
+    config = load_config(path).as_of(wall_clock())
+    if config.measurement_problem:
+        raise RenderError(config.measurement_problem)
+    return config
 
 
 def artifact_options(command: Command) -> Command:

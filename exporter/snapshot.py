@@ -115,7 +115,7 @@ def document_of(published: Published) -> dict[str, Any]:
             "reasons": list(evaluation.verdict.reasons),
         },
         "metrics": metrics,
-        "orphans": [_orphan(orphan) for orphan in evaluation.orphans] if evaluation else [],
+        "orphans": [orphan_document(orphan) for orphan in evaluation.orphans] if evaluation else [],
         "notes": list(evaluation.notes) if evaluation else [],
     }
 
@@ -142,7 +142,8 @@ def _histogram_samples(
     return samples
 
 
-def _orphan(orphan: Orphan) -> dict[str, Any]:
+def orphan_document(orphan: Orphan) -> dict[str, Any]:
+    """Return one orphan as JSON shows it; instants are epoch seconds, unknown is null."""
     return {
         "task_id": orphan.task_id,
         "retry_id": orphan.retry_id,

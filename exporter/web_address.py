@@ -8,6 +8,7 @@ from typing import Final
 from orphanwatch.exporter.errors import ConfigError
 
 LISTEN_FLAG: Final = "--web.listen-address"
+OPEN_FLAG: Final = "--web.allow-unauthenticated"
 DEFAULT_LISTEN: Final = "127.0.0.1:9787"
 
 _FORM: Final = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<host>[^:\[\]]*)):(?P<port>[0-9]{1,5})")

@@ -6,6 +6,8 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 from wsgiref.types import StartResponse, WSGIEnvironment
 
+from orphanwatch.exporter.status.script import SCRIPT_SOURCE
+
 TEXT: Final = "text/plain; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 JSON: Final = "application/json"
@@ -15,12 +17,13 @@ SECURITY_HEADERS: Final[Mapping[str, str]] = {
     "X-Frame-Options": "deny",
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+        f"script-src {SCRIPT_SOURCE}; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""On every answer, errors included. Our pages carry their style inside and run no script."""
+"""On every answer, errors included. Our pages carry their style inside; one script may run."""
 
 _WORTH_PACKING: Final = 1024
 

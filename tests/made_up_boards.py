@@ -6,6 +6,7 @@ from types import MappingProxyType
 from orphanwatch.exporter import names
 from orphanwatch.exporter.board import BUCKET_EDGES, Exemplar, HistogramValue, Published
 from orphanwatch.exporter.config import Config, parse_config
+from orphanwatch.exporter.history import Moment
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Evaluation, Orphan, Sample, StoreHealth, Verdict
 from orphanwatch.exporter.names import (
@@ -132,6 +133,30 @@ def evaluation(action: Action, *reasons: str, **changes: object) -> Evaluation:
     return replace(calm, **changes)  # type: ignore[arg-type]  # the tests name real fields
 
 
+def history_up_to(action: Action) -> tuple[Moment, ...]:
+    """Return twelve calm minutes, one in which the queue was out of sight, then the present."""
+    calm = [_moment(age, Action.SCALE, 1200.0, 0.0) for age in range(780, 120, -5)]
+    dark = [replaced._replace(depth=None) for replaced in calm[60:72]]
+    leak = action is Action.SHED
+    now = [
+        _moment(age, action, 1200.0 + leak * (120 - age) * 6, leak * 300.0)
+        for age in range(120, 0, -5)
+    ]
+    return (*calm[:60], *dark, *calm[72:], *now)
+
+
+def _moment(age: int, action: Action, spend: float, orphan: float) -> Moment:
+    return Moment(
+        at=Instant(AT - age * 1_000_000),
+        action=action,
+        depth=4.0 + age % 3,
+        calm_limit=32.0,
+        spend=None if action is Action.BLIND else spend,
+        baseline=None if action is Action.BLIND else 1204.0,
+        orphan=None if action is Action.BLIND else orphan,
+    )
+
+
 def published(seen: Evaluation | None, **changes: object) -> Published:
     """Return a published value with one orphan counted, and an exemplar for it."""
     tokens = ("overflow", "client_cancel", "charged")
@@ -148,6 +173,7 @@ def published(seen: Evaluation | None, **changes: object) -> Published:
             )
         },
         last_evaluated_at=seen.at if seen else None,
+        history=history_up_to(seen.verdict.action) if seen else (),
     )
     return replace(whole, **changes)  # type: ignore[arg-type]  # the tests name real fields
 
@@ -222,9 +248,15 @@ def blind() -> Published:
         names.SPEND_BASELINE_TOKENS_PER_SECOND,
         names.SPEND_RISING,
         names.SPLIT_SIGNAL,
-        names.OVERFLOW_ADMISSION_ALLOWED,
     ):
         del gauges[family]
+    unknown = {Condition.ORPHAN_TOKENS, Condition.LEDGER_KEYED_BY_HOST}
+    gauges[names.FAIL_CLOSED] = tuple(
+        Sample(("overflow", condition), float(condition is Condition.BLIND))
+        for condition in Condition
+        if condition not in unknown
+    )
+    gauges[names.OVERFLOW_ADMISSION_ALLOWED] = (Sample(("overflow",), 0.0),)
     seen = evaluation(Action.BLIND, "The ledger can't be read: no answer within 5 s.")
     down = StoreHealth(
         up=False, problem="no answer within 5s", last_success=Instant(AT - 754_000_000)
@@ -248,7 +280,9 @@ def hold() -> Published:
 
 def scale() -> Published:
     """Return a healthy stack."""
-    return published(evaluation(Action.SCALE))
+    return published(
+        evaluation(Action.SCALE, "no orphan tokens, no orphan lease and no duplicate in flight")
+    )
 
 
 def nothing_yet() -> Published:

@@ -74,7 +74,7 @@ def fetch(url: str) -> str:
 def test_it_serves_its_stack_until_it_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
     """The pages answer with a verdict; then it ends with 0 and leaves no file behind."""
     with demo(tmp_path) as process:
-        url = line_with(process, r"Landing page +(http://\S+)")[1]
+        url = line_with(process, r"Status page +(http://\S+)")[1]
         line_with(process, r"Z  scale")
         assert "scale" in fetch(url)
         assert 'orphan_store_up{store="ledger"} 1' in fetch(f"{url}metrics")

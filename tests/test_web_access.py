@@ -84,7 +84,7 @@ def basic(login: str) -> str:
         pytest.param("/metrics", f"nobody:{PASSWORD}", 401, id="an unknown user"),
         pytest.param("/metrics", f"prometheus:{'x' * 500}", 401, id="one too long for bcrypt"),
         pytest.param("/metrics", "prometheus:\0", 401, id="a byte that bcrypt dislikes"),
-        pytest.param("/", "", 401, id="the landing page needs it too"),
+        pytest.param("/", "", 401, id="the status page needs it too"),
         pytest.param("/nowhere", "", 401, id="unknown paths tell nothing"),
         pytest.param("/-/healthy", "", 200, id="health needs none"),
         pytest.param("/-/ready", "", 200, id="nor does readiness"),

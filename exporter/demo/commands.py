@@ -5,6 +5,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -18,6 +19,7 @@ from orphanwatch.exporter.demo.prometheus import find_prometheus
 from orphanwatch.exporter.demo.show import DemoError, Options, Surroundings, show
 from orphanwatch.exporter.instants import Micros, parse_duration
 from orphanwatch.exporter.logs import configure_logging
+from orphanwatch.exporter.options import open_option
 from orphanwatch.exporter.serve import RunningExporter, start
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
 from orphanwatch.runbooks.render import render_all
@@ -46,6 +48,7 @@ def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
     callback=_address,
     help="Where the exporter listens; port 0 is any free one.",
 )
+@open_option
 @click.option(
     "--with-prometheus",
     is_flag=True,
@@ -68,6 +71,7 @@ def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
 def demo(
     address: Address,
     *,
+    allow_unauthenticated: bool,
     with_prometheus: bool,
     speed: float,
     length: Micros | None,
@@ -75,7 +79,7 @@ def demo(
 ) -> None:
     """Run a small live stack that loses its cancels and mends, and the exporter on it.
 
-    Needs no configuration. The verdict on the landing page goes from scale to shed, to hold,
+    Needs no configuration. The verdict on the status page goes from scale to shed, to hold,
     and back to scale within two minutes.
     """
     configure_logging("warn", "logfmt")  # the demo says itself what the verdict is
@@ -88,7 +92,7 @@ def demo(
         clock=running_clock(speed),
         say=click.echo,
         stopping=stopping,
-        start_exporter=_start_exporter,
+        start_exporter=partial(_start_exporter, allow_unauthenticated=allow_unauthenticated),
         write_rules=_write_rules,
     )
     with _signals_set(stopping), _kept_or_temporary(folder) as kept:
@@ -102,9 +106,11 @@ def demo(
         show(options, around)
 
 
-def _start_exporter(config: Config, address: Address, clock: Clock) -> RunningExporter:
+def _start_exporter(
+    config: Config, address: Address, clock: Clock, *, allow_unauthenticated: bool
+) -> RunningExporter:
     pages = {name: text.encode() for name, text in render_all(config).items()}
-    return start(config, address, clock, pages=pages)
+    return start(config, address, clock, pages=pages, allow_unauthenticated=allow_unauthenticated)
 
 
 def _write_rules(config: Config, folder: Path) -> Path:

@@ -44,7 +44,7 @@ class Exporter(Protocol):
 
     @property
     def url(self) -> str:
-        """The landing page."""
+        """The status page."""
 
     def verdict(self) -> Verdict | None:
         """Return the present verdict; None before the first one."""
@@ -121,13 +121,13 @@ def show(options: Options, around: Surroundings) -> None:
 def _welcome(folder: Path, url: str, prometheus: Prometheus | None) -> Iterator[str]:
     yield "A small inference stack on SQLite, and Orphanwatch on it."
     yield ""
-    yield f"  Landing page  {url}"
+    yield f"  Status page   {url}"
     yield f"  Metrics       {url}metrics"
     if prometheus is not None:
         yield f"  Prometheus    http://{prometheus.address}/alerts"
     yield f"  Config        {folder / CONFIG}"
     yield ""
-    yield "What to look at: the action on top of the landing page, and why."
+    yield "What to look at: the action on top of the status page, and why."
     yield (
         f"Again and again the overflow pool loses its cancels for {format_duration(LOST)}, "
         f"then all is well for {format_duration(MENDED)}."

@@ -1,6 +1,8 @@
-"""The landing page: the answer first, unknown never a number, hostile ids harmless."""
+"""The status page: the answer first, unknown never a number, hostile ids harmless."""
 
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 
 import made_up_boards as made_up
@@ -11,9 +13,10 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.board import Published
 from orphanwatch.exporter.config import ACTION_WORDS
 from orphanwatch.exporter.instants import Instant
-from orphanwatch.exporter.landing import Landing
 from orphanwatch.exporter.model import Sample
-from orphanwatch.exporter.names import Action
+from orphanwatch.exporter.names import Action, Cause, GraceSource
+from orphanwatch.exporter.status.page import StatusPage
+from orphanwatch.exporter.web_response import SECURITY_HEADERS
 
 NOW = Instant(made_up.AT + 2_300_000)
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -63,7 +66,7 @@ class Reader(HTMLParser):
 
 def page_of(published: Published) -> str:
     """Return the page as text."""
-    return Landing(made_up.config()).page(published, NOW).decode()
+    return StatusPage(made_up.config()).page(published, NOW).decode()
 
 
 @pytest.mark.parametrize(
@@ -79,13 +82,16 @@ def page_of(published: Published) -> str:
 )
 def test_whole_pages(published: Published, request: pytest.FixtureRequest) -> None:
     """The page in each state reads as committed; its tags balance, nothing comes from elsewhere."""
-    page = Landing(made_up.config()).page(published, NOW)
-    assert page == golden(f"landing-{request.node.callspec.id}.html", page)
+    page = StatusPage(made_up.config()).page(published, NOW)
+    assert page == golden(f"status-{request.node.callspec.id}.html", page)
     reader = Reader(page.decode())
-    assert "script" not in reader.tags
-    assert reader.links[:3] == ["runbook/service-page", "api/v1/snapshot", "metrics"]
+    assert page.count(b"<script") == 1
+    assert reader.links[:6] == [
+        "runbook/service-page", "gate", "api/v1/verdict", "api/v1/orphans", "api/v1/snapshot",
+        "metrics",
+    ]  # fmt: skip
     assert {link.partition(":")[0] for link in reader.links}.isdisjoint({"http", "https"})
-    assert "url(" not in page.decode()
+    assert page.count(b"url(") == page.count(b"url(#hatch)")
 
 
 @pytest.mark.parametrize(
@@ -125,15 +131,75 @@ def test_stale_tells_its_age() -> None:
 def test_unknown_is_a_word() -> None:
     """What a lost ledger leaves unknown says so; what is known stays."""
     reader = Reader(page_of(made_up.blind()))
-    assert reader.row("overflow", 6) == ["unknown", "0", "0", "31", "1 s proposal", "unknown"]
+    assert reader.row("overflow", 5) == ["unknown", "0", "0", "31", "closed"]
     assert reader.row("ledger", 3) == ["can't be read", "12 min 36 s ago", "no answer within 5s"]
 
 
 def test_pools_and_admission() -> None:
-    """A pool's line holds its tokens, leases over all causes, grace, and why it is closed."""
-    assert Reader(page_of(made_up.shed())).row("overflow", 6) == [
-        "18,432", "25", "0", "31", "1 s proposal", "closed: orphan tokens, no cancel channel",
+    """A pool's line holds its tokens, leases over all causes, and whether it is closed."""
+    page = Reader(page_of(made_up.shed()))
+    assert page.row("overflow", 5) == ["18,432", "25", "0", "31", "closed"]
+    assert page.row("paid", 5)[4] == "not overflow"
+
+
+def test_each_condition_is_told() -> None:
+    """One line a condition; what can't be known neither holds nor fails."""
+    page = Reader(page_of(made_up.shed()))
+    assert page.row("orphan tokens are charged", 1) == ["yes"]
+    assert page.row("no cancel reaches its workers", 1) == ["yes"]
+    assert page.row("a request is decoded twice", 1) == ["unknown"]
+
+
+def test_grace_tells_what_it_rests_on() -> None:
+    """A proposal says that it is one; a measured grace says until when it holds."""
+    assert Reader(page_of(made_up.scale())).row("overflow", 3) == [
+        "1 s", "proposal", "not measured: a number that somebody chose",
     ]  # fmt: skip
+    gauges = made_up.calm_gauges() | {
+        names.GRACE_SECONDS: (Sample(("overflow", GraceSource.MEASURED), 2.4),),
+        names.GRACE_VALID_UNTIL: (Sample(("overflow",), 1_702_000_000.0),),
+    }
+    seen = made_up.evaluation(Action.SCALE, gauges=gauges)
+    assert Reader(page_of(made_up.published(seen))).row("overflow", 3) == [
+        "2.4 s", "measured", "holds until 2023-12-08T01:46:40Z",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("published", "page"),
+    [
+        pytest.param(made_up.shed(), "OrphanTokensAccruing", id="tokens past the cutoff"),
+        pytest.param(made_up.blind(), "OrphanDetectorBlind", id="blind"),
+        pytest.param(made_up.hold(), "service-page", id="hold"),
+        pytest.param(made_up.scale(), "service-page", id="scale"),
+        pytest.param(made_up.stale(), "OrphanDetectorBlind", id="stale"),
+        pytest.param(
+            made_up.published(
+                made_up.evaluation(
+                    Action.SHED,
+                    gauges=made_up.calm_gauges()
+                    | {names.LEASES: (Sample(("overflow", Cause.DEADLINE), 1.0),)},
+                )
+            ),
+            "OrphanLeasesAlive",
+            id="a lease past the cutoff",
+        ),
+        pytest.param(
+            made_up.published(
+                made_up.evaluation(
+                    Action.SHED,
+                    gauges=made_up.calm_gauges()
+                    | {names.DUPLICATE_IN_FLIGHT: made_up.by_pool(0, 1)},
+                )
+            ),
+            "OrphanDuplicateDecoders",
+            id="a second decoder",
+        ),
+    ],
+)
+def test_the_answer_leads_to_what_to_do(published: Published, page: str) -> None:
+    """The link below the verdict opens the runbook page for it."""
+    assert f'<a href="runbook/{page}">What to do now' in page_of(published)
 
 
 def test_orphans() -> None:
@@ -154,8 +220,9 @@ def test_hostile_ids_are_text() -> None:
     seen = made_up.evaluation(
         Action.SHED, hostile, orphans=(made_up.orphan(task_id=hostile, worker_id=hostile),)
     )
-    reader = Reader(page_of(made_up.published(seen)))
-    assert "script" not in reader.tags
+    page = page_of(made_up.published(seen))
+    reader = Reader(page)
+    assert page.count("<script") == 1
     assert reader.row(hostile.replace("\ud800", "?"), 7)[1] == hostile.replace("\ud800", "?")
 
 
@@ -174,8 +241,8 @@ def test_numbers(value: float, shown: str) -> None:
     gauges = made_up.calm_gauges() | {names.TOKEN_DELTA: (Sample(("overflow",), value),)}
     seen = made_up.evaluation(Action.SCALE, gauges=gauges)
     reader = Reader(page_of(made_up.published(seen)))
-    assert reader.row("overflow", 6)[0] == shown
-    assert reader.row("paid", 6)[0] == "unknown"
+    assert reader.row("overflow", 5)[0] == shown
+    assert reader.row("paid", 5)[0] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -193,3 +260,12 @@ def test_ages(micros: int, shown: str) -> None:
     """Ages are told in the two largest units."""
     seen = replace(made_up.evaluation(Action.SCALE), at=Instant(NOW - micros))
     assert f"evaluated {shown} ago, at " in page_of(made_up.published(seen))
+
+
+def test_the_script_is_allowed_by_its_digest() -> None:
+    """The policy on every answer lets this script run, and no other."""
+    page = page_of(made_up.shed())
+    script = page[page.index("<script>") + len("<script>") : page.index("</script>")]
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    assert f"script-src 'sha256-{digest}';" in policy

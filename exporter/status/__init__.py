@@ -1,0 +1,1 @@
+"""The status page: the answer first, then what it rests on."""
