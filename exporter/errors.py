@@ -9,6 +9,8 @@
     ├── StateError           the state file
     ├── PrometheusError      a Prometheus server that can't be asked
     ├── DrillError           a drill that can't be run or cleaned up after, or its report
+    ├── MeasurementError     the file of the measured grace
+    ├── RuleFileError        a file of alert rules that can't be read
     └── RenderError          an artifact that would be empty or wrong
 
 Messages name the file, key, store or row, and the remedy; never a connection string.
@@ -55,9 +57,25 @@ class RenderError(OrphanwatchError):
     """An artifact would be empty, undefined or wrong, so it is not written."""
 
 
+class RuleFileError(OrphanwatchError):
+    """A file of alert rules can't be read, or is none."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(f"{file}: {problem}; `promtool check rules` says more")
+
+
 class DrillError(OrphanwatchError):
     """A drill can't be run or cleaned up after, or its report can't be read or written."""
 
 
 class PrometheusError(OrphanwatchError):
     """A Prometheus server can't be asked, or has nothing of the exporter."""
+
+
+class MeasurementError(OrphanwatchError):
+    """The file of the measured grace can't be used; ``reason`` is the sentence after its name."""
+
+    def __init__(self, file: str, reason: str) -> None:
+        super().__init__(f"{file} {reason}; measure again, with orphanwatch grace --save")
+        self.file = file
+        self.reason = reason

@@ -164,6 +164,23 @@ def open_beside(path: str | Path) -> Iterator[sqlite3.Connection]:
         file.close()
 
 
+@contextmanager
+def open_to_read(path: str | Path) -> Iterator[sqlite3.Connection]:
+    """Yield the state file as it is, whether or not somebody owns it; nothing can be written.
+
+    Raises ``StateError`` as ``open_beside`` does; one that is not there is not made.
+    """
+    name = os.path.realpath(path)
+    connection = _connect_beside(name)
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        yield connection
+    except sqlite3.Error as error:
+        raise _state_error(name, error) from error
+    finally:
+        connection.close()
+
+
 def _connect_beside(name: str) -> sqlite3.Connection:
     address = f"file:{quote(name)}?mode=rw"
     try:

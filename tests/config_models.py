@@ -51,6 +51,7 @@ SECTIONS: dict[str, tuple[Model, ...]] = {
     "`metrics` and `queries` of a queue": (QueueMetrics, QueueQueries),
     "`metrics` and `queries` of a ledger": (LedgerMetrics, LedgerQueries),
     "A series": (Series,),
+    "`grace`": (config.GraceSettings,),
     "`thresholds`": (config.Thresholds,),
     "`links`": (config.Links,),
     "`drill`": (config_drill.Drill,),

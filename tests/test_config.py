@@ -107,7 +107,7 @@ def test_the_contracts_config_is_a_whole_one(tmp_path: Path) -> None:
         ),
         pytest.param(
             LEDGER + "grace: 2s\n",
-            "grace: is no key we know; check its spelling",
+            "grace: write {file: PATH} of a measured grace; a number of your own is grace_seconds",
             id="an unknown key is named as it was written",
         ),
         pytest.param(

@@ -1,0 +1,37 @@
+"""How the options of ``grace`` are read."""
+
+import click
+
+from orphanwatch.exporter.instants import Instant, Micros, parse_duration, parse_instant
+
+
+def instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
+    """Return the instant of ``--at``; None where it is not given."""
+    try:
+        return None if text is None else parse_instant(text)
+    except (ValueError, TypeError) as error:
+        raise click.BadParameter(
+            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
+        ) from error
+
+
+def duration(_: click.Context, __: click.Parameter, text: str) -> Micros:
+    """Return a length of time that is longer than nothing."""
+    try:
+        length = parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    if length <= 0:
+        raise click.BadParameter("write more than nothing, for example 30d")
+    return length
+
+
+def engines_of(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return versions by the names of what has them."""
+    engines: dict[str, str] = {}
+    for text in texts:
+        name, sign, version = text.partition("=")
+        if not (name and sign and version):
+            raise click.BadParameter(f"{text!r} is no name with a version; write vllm=0.11.0")
+        engines[name] = version
+    return engines
