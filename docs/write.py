@@ -37,7 +37,7 @@ A family that is absent is unknown: the store that it rests on can't be read, or
 Unknown is never zero.
 Every label set that we own exists at 0 from the first scrape.
 Task ids, retry ids and worker ids are never labels.
-They stand in the JSON view, in logs, on the landing page, and as exemplars.
+They stand in the JSON view, in logs, on the status page, and as exemplars.
 """
 
 _VALUES: Final = {
@@ -64,7 +64,7 @@ Results go to standard output, everything else to standard error.
 | exit code | meaning |
 | --- | --- |
 | 0 | it did what it was asked |
-| 1 | it found something: `check` an error, `--check` a file that is out of date |
+| 1 | it found something: `check` an error, `gate` that it is closed, `--check` an outdated file |
 | 2 | it can't tell: wrong usage, wrong config, or a file or tool that is missing |
 """
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from orphanwatch.exporter.errors import RenderError
 
 
-def write_files(files: Mapping[str, str], folder: Path) -> None:
+def write_files(files: Mapping[str, str], folder: Path, option: str = "--out") -> None:
     """Write each file whole or not at all; the folder is made where it is missing.
 
-    Raises ``RenderError`` that names what can't be written.
+    Raises ``RenderError`` that names what can't be written, and the option that names the place.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
     except OSError as error:
         raise RenderError(
             f"{error.filename or folder} can't be written: {error.strerror}; "
-            "choose another --out, or mend its permissions"
+            f"choose another {option}, or mend its permissions"
         ) from error
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from orphanwatch.exporter.gate import Gate
+from orphanwatch.exporter.history import History
 from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.names import (
@@ -44,6 +46,14 @@ class Exemplar:
     """Epoch seconds."""
 
 
+class ConfigReload(NamedTuple):
+    """How the last load of the config file went."""
+
+    is_successful: bool
+    succeeded_at: Instant
+    """When a config was last taken; the start counts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Published:
     """All that may be served now. Two are the same only if they are one object.
@@ -59,6 +69,12 @@ class Published:
     exemplars: Mapping[tuple[Family, LabelValues], Exemplar] = field(default_factory=dict)
     last_evaluated_at: Instant | None = None
     """When the last evaluation was, however old; None before the first."""
+    history: History = ()
+    """The last minutes in short, the present evaluation included."""
+    gate: Gate | None = None
+    """Whether overflow may be admitted; None without a current evaluation: it may not."""
+    config_reload: ConfigReload | None = None
+    """None where nothing can be loaded again, as in a snapshot."""
 
 
 class Board(Protocol):

@@ -54,7 +54,7 @@ def run_check(config: Config, at: Instant) -> list[Finding]:
     finally:
         channels.stop()
     return [
-        *_config_findings(config),
+        *_config_findings(config.as_of(at)),
         *_store_findings(config, readings, inspections),
         *identity_findings(config, readings, samples),
     ]
@@ -82,10 +82,21 @@ def _config_findings(config: Config) -> Iterator[Finding]:
                 f"links.{key}",
                 f"{url} is this machine only; set it to where the on-call can open it",
             )
+    yield from _grace_findings(config)
     if config.state_file is None:
         yield Finding(
             Level.NOTE, "state_file", "is not set: counters start at 0 with each start of serve"
         )
+
+
+def _grace_findings(config: Config) -> Iterator[Finding]:
+    measured = config.measurement
+    if config.measurement_problem:
+        where, _, said = config.measurement_problem.partition(": ")
+        yield Finding(Level.WRONG, where, f"{said}; until then the grace is a proposal")
+    elif measured is not None:
+        said = f"{', '.join(measured.pools)} measured, until {format_instant(measured.valid_until)}"
+        yield Finding(Level.OK, "grace.file", said)
 
 
 def _store_findings(

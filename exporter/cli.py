@@ -24,6 +24,8 @@ _COMMANDS: Final = {
     "demo": "orphanwatch.exporter.demo.commands:demo",
     "diagnose": "orphanwatch.exporter.diagnose:diagnose_command",
     "drill": "orphanwatch.exporter.drill.commands:drill",
+    "gate": "orphanwatch.exporter.gate_command:gate_command",
+    "grace": "orphanwatch.exporter.grace.commands:grace",
     "init": "orphanwatch.exporter.commands:init",
     "runbook": "orphanwatch.runbooks.commands:runbook",
     "serve": "orphanwatch.exporter.commands:serve",

@@ -4,18 +4,20 @@ import json
 import os
 import signal
 import sys
-import threading
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 import click
 
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.errors import OrphanwatchError
 from orphanwatch.exporter.instants import Instant, parse_instant
-from orphanwatch.exporter.options import config_option
+from orphanwatch.exporter.options import config_option, open_option
 from orphanwatch.exporter.presets import PRESETS, preset_of
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
-from orphanwatch.exporter.web_config import OPEN_FLAG
 
 
 def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
@@ -55,11 +57,12 @@ def _presets(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     type=click.Path(path_type=Path, dir_okay=False),
     help="TLS and users, in the format of Prometheus' exporter-toolkit.",
 )
+@open_option
 @click.option(
-    OPEN_FLAG,
-    "allow_unauthenticated",
+    "--web.enable-lifecycle",
+    "enable_lifecycle",
     is_flag=True,
-    help="Listen beyond this machine without a login, where the network itself is closed.",
+    help="Let a POST or PUT of /-/reload load the config anew; SIGHUP always does.",
 )
 def serve(
     config_file: Path,
@@ -67,24 +70,41 @@ def serve(
     web_config: Path | None,
     *,
     allow_unauthenticated: bool,
+    enable_lifecycle: bool,
 ) -> None:
-    """Refresh in the background and serve metrics, status page and runbook until stopped."""
-    from orphanwatch.exporter.serve import start  # noqa: PLC0415  (snapshot needs no web server)
-    from orphanwatch.runbooks.render import render_all  # noqa: PLC0415  (likewise no pages)
+    """Refresh in the background and serve metrics, status page, gate and runbook until stopped.
 
-    config = load_config(config_file)
-    stopping = threading.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: stopping.set())
+    SIGHUP loads the config anew; a bad one is logged, and the one before runs on.
+    """
+    from orphanwatch.exporter.reload import Loaded  # noqa: PLC0415  (snapshot needs no web server)
+    from orphanwatch.exporter.serve import start  # noqa: PLC0415  (likewise)
+    from orphanwatch.exporter.web_pages import RunbookPages  # noqa: PLC0415  (likewise no pages)
+    from orphanwatch.runbooks.render import render_all  # noqa: PLC0415
+
+    def load() -> Loaded:
+        config = load_config(config_file)
+        render = partial(render_all, config_file=str(config_file))
+        pages = RunbookPages(config.as_of(wall_clock()), render, wall_clock)
+        return Loaded(config, pages)
+
+    # Unlike a lock, a handler may put into it whatever the main thread is at.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda number, _: signals.put(number))
+    config, pages = load()
     running = start(
         config,
         address,
-        pages={name: text.encode() for name, text in render_all(config).items()},
+        pages=pages,
         web_config=web_config,
         allow_unauthenticated=allow_unauthenticated,
+        load=load,
+        enable_lifecycle=enable_lifecycle,
     )
     click.echo(f"orphanwatch is listening on {running.url}", err=True)
-    stopping.wait()
+    while signals.get() == signal.SIGHUP:
+        with suppress(OrphanwatchError):  # logged, and the one before runs on
+            running.reload()
     running.stop()
 
 
@@ -118,6 +138,8 @@ def snapshot(config_file: Path, at: Instant | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps(document_of(published), indent=2, allow_nan=False))
     else:
+        if problem := config.as_of(evaluation.at).measurement_problem:
+            click.echo(f"# the grace is a proposal: {problem}", err=True)
         for name in config.stores.configured():
             if not evaluation.stores[name].up:
                 # What is absent from a page is easily missed; in the document the verdict says it.

@@ -7,12 +7,14 @@ business. Lengths of time are microseconds inside.
 
 from typing import Annotated, Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from orphanwatch.exporter.config_drill import Drill
+from orphanwatch.exporter.config_selector import Matcher, parse_selector
 from orphanwatch.exporter.config_stores import Stores
 from orphanwatch.exporter.config_values import Duration, PositiveDuration, Strict
-from orphanwatch.exporter.instants import Micros, format_duration, micros
+from orphanwatch.exporter.instants import Instant, Micros, format_duration, micros
+from orphanwatch.exporter.measurement import Bond, Measurement, MeasurementFile
 from orphanwatch.exporter.names import OTHER_POOL, Action, GraceSource, Role
 
 
@@ -25,6 +27,13 @@ class Pool(Strict):
     cancel_channel: bool = True
     """False declares that a cancel can't reach this pool's workers."""
     owner: str = "on-call"
+
+
+class GraceSettings(Strict):
+    """Where the measured grace is kept."""
+
+    file: str = Field(min_length=1)
+    """What ``orphanwatch grace --save`` wrote."""
 
 
 class Thresholds(Strict):
@@ -60,6 +69,8 @@ class Config(Strict):
     pools: dict[str, Pool] = Field(default={})
     stores: Stores
     grace: PositiveDuration = Field(default=micros(1), alias="grace_seconds")
+    """The proposal, until a pool is measured."""
+    measured_grace: GraceSettings | None = Field(default=None, alias="grace")
     delta_window: PositiveDuration = micros(60)
     baseline_window: PositiveDuration = micros(300)
     horizon: PositiveDuration = micros(3600)
@@ -67,6 +78,10 @@ class Config(Strict):
     refresh_interval: PositiveDuration = micros(5)
     scrape_interval: PositiveDuration = micros(15)
     replica_labels: tuple[str, ...] = ("instance", "pod", "container", "endpoint", "node")
+    selector: str = ""
+    """Label matchers that pick this service's series in a Prometheus that has several."""
+    replicas: Annotated[int, Field(ge=1)] = 1
+    """How many exporters of this service must report before the gate command opens."""
     reopen_hold: Duration = micros(300)
     grace_window: PositiveDuration = micros(7 * 86400)
     grace_quantile: Annotated[float, Field(gt=0, lt=1)] = 0.99
@@ -79,6 +94,9 @@ class Config(Strict):
     service: str = "llm-inference"
     state_file: str | None = None
 
+    # What the file of ``grace`` holds: read at the border, never written by a user.
+    _measured: MeasurementFile | None = PrivateAttr(default=None)
+
     @field_validator("pools")
     @classmethod
     def _other_is_reserved(cls, pools: dict[str, Pool]) -> dict[str, Pool]:
@@ -88,6 +106,21 @@ class Config(Strict):
                 "choose another"
             )
         return pools
+
+    @field_validator("selector")
+    @classmethod
+    def _selector_is_matchers(cls, text: str) -> str:
+        return ",".join(str(matcher) for matcher in parse_selector(text))
+
+    @model_validator(mode="after")
+    def _selector_looks_past_replicas(self) -> Self:
+        for matcher in self.selector_matchers:
+            if matcher.label in self.replica_labels:
+                raise ValueError(
+                    f"selector: label {matcher.label} is one of replica_labels, which the rules "
+                    "drop; choose by another label, or take it out of replica_labels"
+                )
+        return self
 
     @model_validator(mode="after")
     def _window_holds_four_scrapes(self) -> Self:
@@ -109,6 +142,11 @@ class Config(Strict):
                 "lower them, or raise refresh_interval"
             )
         return self
+
+    @property
+    def selector_matchers(self) -> tuple[Matcher, ...]:
+        """The matchers of ``selector``, parsed; none where it is empty."""
+        return parse_selector(self.selector)
 
     @property
     def pool_names(self) -> tuple[str, ...]:
@@ -146,14 +184,56 @@ class Config(Strict):
         """Return a pool's role; None where it is not configured."""
         return self.pools[pool].role if pool is not None and pool in self.pools else None
 
+    @property
+    def measurement(self) -> Measurement | None:
+        """The measured grace; None where there is none that may be used: all is a proposal."""
+        return self._measured.measurement if self._measured is not None else None
+
+    @property
+    def measurement_problem(self) -> str:
+        """Why the measured grace that the config names is not used; empty where it is."""
+        return self._measured.problem if self._measured is not None else ""
+
+    def with_measurement(self, found: MeasurementFile) -> Self:
+        """Return the config with what a measurement file holds, as far as the two fit."""
+        roles = {name: pool.role for name, pool in self.pools.items()}
+        bond = Bond(self.service, self.grace_quantile, self.grace_margin, roles)
+        return self._with(found.fitting(bond))
+
+    def as_of(self, at: Instant) -> Self:
+        """Return the config as it holds at an instant: a measurement that has expired is out.
+
+        The one place that decides what grace is in force when. ``measurement_problem`` says why
+        a measurement is not.
+        """
+        if self._measured is None:
+            return self
+        held = self._measured.as_of(at)
+        return self if held is self._measured else self._with(held)
+
+    def without_measurement(self) -> Self:
+        """Return the config with proposals alone, as if it named no measured grace."""
+        return self._with(None)
+
+    def _with(self, found: MeasurementFile | None) -> Self:
+        copy = self.model_copy()
+        copy._measured = found  # noqa: SLF001  (a copy of this very class)
+        return copy
+
     def grace_of(self, pool: str) -> Micros:
-        """Return the grace in force for a value of the ``pool`` label."""
+        """Return the grace in force for a value of the ``pool`` label.
+
+        What was measured wins over every proposal, the pool's own ``grace_seconds`` too.
+        """
+        if self.measurement is not None and pool in self.measurement.pools:
+            return self.measurement.pools[pool].in_force
         configured = self.pools.get(pool)
         return configured.grace if configured and configured.grace else self.grace
 
-    def grace_source(self, pool: str) -> GraceSource:  # noqa: ARG002  (the measurement file decides by pool)
-        """Return where a pool's grace comes from: nothing has measured it yet."""
-        return GraceSource.PROPOSAL
+    def grace_source(self, pool: str) -> GraceSource:
+        """Return whether a pool's grace in force was measured, or is a proposal."""
+        is_measured = self.measurement is not None and pool in self.measurement.pools
+        return GraceSource.MEASURED if is_measured else GraceSource.PROPOSAL
 
 
 # What a verdict asks of the on-call, in one sentence; page, rules and runbooks say the same.

@@ -16,6 +16,7 @@ from orphanwatch.exporter.config import Config, parse_config
 from orphanwatch.exporter.config_documents import DERIVED
 from orphanwatch.exporter.config_stores import SOURCE_TYPES
 from orphanwatch.exporter.errors import ConfigError
+from orphanwatch.exporter.measurement_file import find_measurement
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.presets import PRESETS, filled_in, preset_of
 
@@ -23,7 +24,6 @@ _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_KEYS: Final = ("url", "password", "token")
 _FILE_KEYS: Final = ("path", "ca_file", "cert_file", "key_file")
 _TAG_AT: Final = 2
-_ALIASES: Final = {"grace": "grace_seconds"}
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -54,6 +54,7 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
 
     Relative SQLite paths, ``*_file`` paths and the state file are taken from the file's own
     folder. Raises ``ConfigError`` with every problem found, each by its key, never with a value.
+    A measured grace that can't be used is no such problem: the config says so, and is a proposal.
     """
     environment = os.environ if environ is None else environ
     document = _read_yaml(path)
@@ -72,7 +73,16 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
         problems += _say(error)
     if problems:
         raise ConfigError(str(path), tuple(problems))
-    return config
+    return _with_measurement(config, path)
+
+
+def _with_measurement(config: Config, path: Path) -> Config:
+    """Return the config with what its measurement file holds, read once, here."""
+    if config.measured_grace is None:
+        return config
+    file = config.measured_grace.file
+    remedy = f"orphanwatch grace --config.file {path} --save {file}"
+    return config.with_measurement(find_measurement(Path(file), remedy))
 
 
 def _read_yaml(path: Path) -> Any:
@@ -169,6 +179,9 @@ def _anchor(document: Any, folder: Path, problems: list[str]) -> Any:
     anchored = dict(document)
     if isinstance(anchored.get("state_file"), str):
         anchored["state_file"] = str(folder / anchored["state_file"])
+    grace = anchored.get("grace")
+    if isinstance(grace, dict) and isinstance(grace.get("file"), str) and grace["file"]:
+        anchored["grace"] = {**grace, "file": str(folder / grace["file"])}
     drill = anchored.get("drill")
     if isinstance(drill, dict) and isinstance(drill.get("targets"), list):
         targets = [_anchor_files(target, folder) for target in drill["targets"]]
@@ -245,21 +258,30 @@ def _anchor_url(text: str, folder: Path, store: str, problems: list[str]) -> str
 
 def _without_tag(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return where a problem is, without the ``type`` by which the store's model was picked."""
-    is_tagged = len(loc) > _TAG_AT and loc[0] == "stores" and loc[_TAG_AT] in SOURCE_TYPES
+    is_tagged = len(loc) > _TAG_AT and loc[0] == "stores" and loc[_TAG_AT] in _types_of(loc[1])
     return (*loc[:_TAG_AT], *loc[_TAG_AT + 1 :]) if is_tagged else loc
+
+
+def _types_of(store: int | str) -> tuple[str, ...]:
+    """Return the types that a store can have."""
+    return SOURCE_TYPES[StoreName(str(store))]
 
 
 def _say(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_input=False, include_url=False, include_context=False):
         is_unknown = problem["type"] == "extra_forbidden"
-        names = {} if is_unknown else _ALIASES
         loc = _without_tag(problem["loc"])
-        key = ".".join(names.get(str(part), str(part)) for part in loc)
+        key = ".".join(str(part) for part in loc)
         message = problem["msg"].removeprefix("Value error, ")
         if is_unknown:
             message = _unknown_key(str(problem["loc"][-1]))
         elif problem["type"].startswith("union_tag"):
-            key, message = f"{key}.type", _REMEDIES["type"]
+            types = ", ".join(_types_of(loc[1]))
+            key, message = f"{key}.type", f"write one of {types}, or name a preset"
+        elif problem["type"] == "model_type" and problem["loc"] == ("grace",):
+            message = (
+                "write {file: PATH} of a measured grace; a number of your own is grace_seconds"
+            )
         elif problem["type"] == "missing":
             message = "is missing; " + _REMEDIES.get(str(problem["loc"][-1]), "add it")
         yield f"{key}: {message}" if key else message
@@ -277,5 +299,4 @@ _REMEDIES: Final = {
     "stores": "name at least one of gateway, leases, ledger, queue",
     "role": "write paid or overflow",
     "form": "write promql for a Prometheus server, or exposition for a page of metrics",
-    "type": f"write one of {', '.join(SOURCE_TYPES)}, or name a preset",
 }

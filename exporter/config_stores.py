@@ -5,7 +5,7 @@ mean: gateway, leases, ledger or queue). Every pair that makes sense is one clas
 picks it. Another kind of source is one module like ``config_redis``, and a line for each role.
 """
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, get_args
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -16,9 +16,6 @@ from orphanwatch.exporter.config_source import Source
 from orphanwatch.exporter.config_values import Duration, PositiveDuration, Strict
 from orphanwatch.exporter.instants import Micros, micros
 from orphanwatch.exporter.names import StoreName
-
-SOURCE_TYPES: Final = ("sql", "redis", "jsonl", "prometheus", "http_json")
-"""The values of ``type``."""
 
 
 class SqlSource(Source):
@@ -185,3 +182,17 @@ class Stores(Strict):
         """Return the settings of the stores that the config names, in the stores' order."""
         stores = (self.gateway, self.leases, self.ledger, self.queue)
         return tuple(store for store in stores if store is not None)
+
+
+def _types_of(store: StoreName) -> tuple[str, ...]:
+    choice, _ = get_args(Stores.model_fields[store].annotation)  # and None
+    union, _ = get_args(choice)  # and what picks one of it
+    return tuple(
+        value
+        for settings in get_args(union)
+        for value in get_args(settings.model_fields["type"].annotation)
+    )
+
+
+SOURCE_TYPES: Final = {store: _types_of(store) for store in StoreName}
+"""The values that ``type`` can have, by store."""

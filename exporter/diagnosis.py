@@ -163,7 +163,7 @@ def _unknown(hop: Hop, what: str) -> HopFinding:
     return HopFinding(hop, None, f"{what} can't be told: a store that it rests on is not readable")
 
 
-_STEPS: Final[Mapping[Hop, str]] = {
+HOP_STEPS: Final[Mapping[Hop, str]] = {
     Hop.CANCEL_CHANNEL: (
         "Stop overflow admission, release the orphan leases at the workers, and mend the way of "
         "the cancel from gateway to worker."
@@ -183,6 +183,7 @@ _STEPS: Final[Mapping[Hop, str]] = {
         "Stop overflow admission, end the second decoder, and give one request one lease."
     ),
 }
+"""What to do first where a hop is broken."""
 
 _ACTION_STEPS: Final[Mapping[Action, str]] = {
     Action.SHED: "Shed the orphan work; do not scale.",
@@ -195,7 +196,7 @@ _ACTION_STEPS: Final[Mapping[Action, str]] = {
 def _next_step(action: Action, hop: Hop | None, *, is_whole: bool) -> str:
     if hop is not None:
         first = _ACTION_STEPS[action] if action is Action.SHED else ""
-        return f"{first} {_STEPS[hop]}".strip()
+        return f"{first} {HOP_STEPS[hop]}".strip()
     if action is Action.SCALE and not is_whole:
         return "Nothing shows itself broken, and not every hop can be told: see what is unknown."
     return _ACTION_STEPS[action]

@@ -18,7 +18,7 @@ from orphanwatch.exporter.signals.propagation import (
     propagation_gauges,
     propagations,
 )
-from orphanwatch.exporter.signals.samples import Gauges
+from orphanwatch.exporter.signals.samples import Gauges, where_any
 from orphanwatch.exporter.signals.split import split_gauges
 from orphanwatch.exporter.signals.tokens import tallies, token_gauges
 from orphanwatch.exporter.signals.verdict import verdict
@@ -27,6 +27,7 @@ from orphanwatch.exporter.stores.questions import Windows
 
 def evaluate(readings: Readings, config: Config) -> Evaluation:
     """Return everything that is known at the readings' instant."""
+    config = config.as_of(readings.at)
     windows = Windows.ending(readings.at, config)
     held = held_leases(readings, config)
     alive = orphan_leases(readings, held) if readings.leases is not None else []
@@ -64,17 +65,23 @@ def evaluate(readings: Readings, config: Config) -> Evaluation:
         ),
         rejected=tuple(readings.rejected),
         last_evidence=evidence,
+        conditions=found,
         notes=_notes(readings, config),
     )
 
 
 def _grace_gauges(config: Config) -> Gauges:
-    return {
+    gauges: Gauges = {
         names.GRACE_SECONDS: tuple(
             Sample((pool, str(config.grace_source(pool))), seconds(config.grace_of(pool)))
             for pool in config.pool_names
         )
     }
+    if config.measurement is not None:
+        gauges[names.GRACE_VALID_UNTIL] = where_any(
+            dict.fromkeys(config.measurement.pools, seconds(config.measurement.valid_until))
+        )
+    return gauges
 
 
 def _store_gauges(readings: Readings) -> Gauges:
@@ -95,7 +102,7 @@ def _store_gauges(readings: Readings) -> Gauges:
 
 
 def _notes(readings: Readings, config: Config) -> tuple[str, ...]:
-    """Return what can't be known in this configuration."""
+    """Return what can't be known in this configuration, and what of it is not in force."""
     missing = {
         StoreName.GATEWAY: "stops, orphans, attached tasks and retries are unknown",
         StoreName.LEASES: "the lease arm is blind: orphan leases and propagation are unknown",
@@ -112,6 +119,8 @@ def _notes(readings: Readings, config: Config) -> tuple[str, ...]:
             "the ledger does not say whom it charged: orphan tokens, unmatched tokens and "
             "propagation are unknown, and the token arm is blind"
         )
+    if config.measurement_problem:
+        notes.append(f"the grace is a proposal: {config.measurement_problem}")
     gateway = config.stores.gateway
     if gateway is not None and gateway.rows == "at_end":
         notes.append(

@@ -30,10 +30,13 @@ from orphanwatch.exporter.board import (
     LabelValues,
     Published,
 )
+from orphanwatch.exporter.instants import seconds
 from orphanwatch.exporter.latest import Latest
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import (
     BUILD_INFO,
+    CONFIG_RELOAD_SUCCEEDED_AT,
+    CONFIG_RELOAD_SUCCESSFUL,
     FAMILIES,
     STORE_UP,
     Family,
@@ -119,10 +122,20 @@ def families(published: Published) -> Iterator[Metric]:
 
 
 def _gauges(published: Published) -> Mapping[Family, tuple[Sample, ...]]:
-    build = {BUILD_INFO: (Sample((published.version,), 1.0),)}
+    own = {BUILD_INFO: (Sample((published.version,), 1.0),), **_reload(published)}
     if published.evaluation is None:
-        return {STORE_UP: tuple(Sample((store,), 0.0) for store in StoreName), **build}
-    return {**published.evaluation.gauges, **build}
+        return {STORE_UP: tuple(Sample((store,), 0.0) for store in StoreName), **own}
+    return {**published.evaluation.gauges, **own}
+
+
+def _reload(published: Published) -> Mapping[Family, tuple[Sample, ...]]:
+    if published.config_reload is None:
+        return {}
+    is_successful, succeeded_at = published.config_reload
+    return {
+        CONFIG_RELOAD_SUCCESSFUL: (Sample((), float(is_successful)),),
+        CONFIG_RELOAD_SUCCEEDED_AT: (Sample((), seconds(succeeded_at)),),
+    }
 
 
 def _metric(

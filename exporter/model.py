@@ -12,6 +12,7 @@ from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.names import (
     Action,
     Cause,
+    Condition,
     Family,
     RejectReason,
     StoreName,
@@ -198,6 +199,17 @@ class Orphan:
     seconds_past_cutoff: float
 
 
+class Finding(NamedTuple):
+    """Whether a fail-closed condition holds, and what that rests on."""
+
+    holds: bool | None
+    """None is unknown, which never opens admission."""
+    value: float | None = None
+    """What was seen, in the condition's unit; None is unknown, or nothing was there to see."""
+    threshold: float | None = None
+    """Above this it holds (``no_cancel_channel``: from this on); None is nothing to judge by."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What to do, and why, in sentences."""
@@ -249,5 +261,7 @@ class Evaluation:
     rejected: tuple[Rejected, ...]
     last_evidence: Instant | None
     """The newest orphan charge or end of an orphan lease that is known."""
+    conditions: Mapping[str, Mapping[Condition, Finding]] = field(default_factory=dict)
+    """What may close overflow admission, for each overflow pool."""
     notes: tuple[str, ...] = field(default=())
     """What can't be known in this configuration, in sentences."""

@@ -210,6 +210,11 @@ CANCEL_PROPAGATION_OPEN: Final = _gauge(
 GRACE_SECONDS: Final = _gauge(
     "orphan_grace_seconds", "Cancel grace in force, a proposal or measured.", POOL, SOURCE
 )
+GRACE_VALID_UNTIL: Final = _gauge(
+    "orphan_grace_valid_until_timestamp_seconds",
+    "Until when the measured grace in force holds; absent for a pool whose grace is a proposal.",
+    POOL,
+)
 LIVE_LEASES: Final = _gauge("orphan_live_leases", "Leases with a fresh heartbeat.", POOL)
 EXPIRED_LEASES: Final = _gauge(
     "orphan_expired_leases", "Unreleased leases without a fresh heartbeat: worker gone.", POOL
@@ -323,6 +328,14 @@ ROWS_REJECTED_TOTAL: Final = _counter(
 )
 REFRESH_DURATION_SECONDS: Final = _histogram(
     "orphan_refresh_duration_seconds", "Time one refresh took."
+)
+CONFIG_RELOAD_SUCCESSFUL: Final = _gauge(
+    "orphanwatch_config_last_reload_successful",
+    "1 if the config file was taken when it was last loaded, 0 if the one before runs on.",
+)
+CONFIG_RELOAD_SUCCEEDED_AT: Final = _gauge(
+    "orphanwatch_config_last_reload_success_timestamp_seconds",
+    "When a config was last taken, at the start or by a reload.",
 )
 BUILD_INFO: Final = _gauge("orphanwatch_build_info", "The running version.", VERSION)
 

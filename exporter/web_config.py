@@ -25,9 +25,7 @@ from pydantic import (
 )
 
 from orphanwatch.exporter.errors import ConfigError
-from orphanwatch.exporter.web_address import LISTEN_FLAG, Address
-
-OPEN_FLAG: Final = "--web.allow-unauthenticated"
+from orphanwatch.exporter.web_address import LISTEN_FLAG, OPEN_FLAG, Address
 
 _HASH: Final = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _UNSUPPORTED: Final = (

@@ -88,7 +88,7 @@ def ask(server: WebServer, path: str, method: str = "GET", **headers: str) -> An
 @pytest.mark.parametrize(
     ("path", "content_type", "part"),
     [
-        pytest.param("/", "text/html; charset=utf-8", b"Shed the orphan work", id="landing page"),
+        pytest.param("/", "text/html; charset=utf-8", b"Shed the orphan work", id="status page"),
         pytest.param(
             "/metrics", "text/plain; version=0.0.4; charset=utf-8", b"orphan_store_up", id="metrics"
         ),
@@ -120,7 +120,6 @@ def test_paths(server: WebServer, path: str, content_type: str, part: bytes) -> 
     [
         "/metrics/",
         "/anything",
-        "/-/reload",
         "/runbook/Nothing",
         "/runbook/../service-page",
         "/runbook/%2e%2e/%2e%2e/etc/passwd",

@@ -7,7 +7,7 @@ from typing import Final
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import seconds
-from orphanwatch.exporter.model import Sample
+from orphanwatch.exporter.model import Finding, Sample
 from orphanwatch.exporter.names import ARM_STORES, Condition, Family, KeyKind
 from orphanwatch.exporter.readings import Readings
 from orphanwatch.exporter.signals.propagation import held_at_stop
@@ -20,8 +20,8 @@ LEAST_SILENT_CANCELS: Final = 5
 HEARTBEAT_SLACK: Final = 1.1
 """How far above a third of the deadline budget a heartbeat may lie."""
 
-Conditions = Mapping[str, Mapping[Condition, bool | None]]
-"""By overflow pool; None is unknown, which never opens admission."""
+Conditions = Mapping[str, Mapping[Condition, Finding]]
+"""By overflow pool."""
 
 
 def conditions(readings: Readings, config: Config, gauges: Gauges) -> Conditions:
@@ -33,13 +33,13 @@ def admission_gauges(found: Conditions) -> Gauges:
     """Return the conditions that are known, and whether admission is open."""
     return {
         names.FAIL_CLOSED: tuple(
-            Sample((pool, str(condition)), float(holds))
+            Sample((pool, str(condition)), float(finding.holds))
             for pool, by_condition in found.items()
-            for condition, holds in by_condition.items()
-            if holds is not None
+            for condition, finding in by_condition.items()
+            if finding.holds is not None
         ),
         names.OVERFLOW_ADMISSION_ALLOWED: tuple(
-            Sample((pool,), float(all(holds is False for holds in by_condition.values())))
+            Sample((pool,), float(all(found.holds is False for found in by_condition.values())))
             for pool, by_condition in found.items()
         ),
     }
@@ -56,7 +56,7 @@ def budget_gauges(readings: Readings, config: Config) -> Gauges:
 
 def _conditions_of(
     pool: str, readings: Readings, config: Config, gauges: Gauges
-) -> dict[Condition, bool | None]:
+) -> dict[Condition, Finding]:
     budget = _value(gauges, names.DEADLINE_BUDGET_SECONDS, pool)
     return {
         Condition.CANCEL_SLOWER_THAN_SLACK: _is_slower(readings, config, pool, budget),
@@ -68,9 +68,14 @@ def _conditions_of(
         Condition.HEARTBEAT_TOO_SLOW: _beats_too_slowly(readings, gauges, pool, budget),
         Condition.SECOND_DECODER: _is_positive(gauges, names.DUPLICATE_IN_FLIGHT, pool),
         Condition.ORPHAN_TOKENS: _is_positive(gauges, names.TOKEN_DELTA, pool),
-        Condition.BLIND: readings.is_unkeyed
-        or any(not readings.stores[store].up for store in ARM_STORES),
+        Condition.BLIND: _is_blind(readings),
     }
+
+
+def _is_blind(readings: Readings) -> Finding:
+    """Return whether an arm can't see, with how many needed stores can't be used."""
+    unread = sum(not readings.stores[store].up for store in ARM_STORES) + readings.is_unkeyed
+    return Finding(holds=unread > 0, value=float(unread), threshold=0.0)
 
 
 def deadline_budget_seconds(readings: Readings, pool: str) -> float | None:
@@ -90,28 +95,35 @@ def deadline_budget_seconds(readings: Readings, pool: str) -> float | None:
     return seconds(lengths[ceil(BUDGET_QUANTILE * len(lengths)) - 1])
 
 
-def _is_slower(readings: Readings, config: Config, pool: str, budget: float | None) -> bool | None:
-    if readings.gateway is None:
-        return None
-    if budget is None:
-        return False
+def _is_slower(readings: Readings, config: Config, pool: str, budget: float | None) -> Finding:
     grace = seconds(config.grace_of(pool))
-    if grace > budget:
-        return True
+    if readings.gateway is None:
+        return Finding(holds=None, value=grace)
+    if budget is None:
+        return Finding(holds=False, value=grace)
+    age = _queue_age(readings, config)
+    if age is None:
+        return Finding(holds=True if grace > budget else None, value=grace, threshold=budget)
+    return Finding(holds=grace > budget - age, value=grace, threshold=budget - age)
+
+
+def _queue_age(readings: Readings, config: Config) -> float | None:
+    """Return how long the queue makes a task wait; None where a configured queue doesn't say."""
     if config.stores.queue is None:
-        return False
+        return 0.0
     sample = fresh_sample(readings)
-    age = sample.age_seconds if sample is not None else None
-    if sample is not None and age is None and sample.depth == 0:
-        age = 0.0  # nothing waits, so nothing has waited
-    return None if age is None else grace > budget - age
-
-
-def _has_no_channel(readings: Readings, config: Config, pool: str) -> bool | None:
-    if not config.pools[pool].cancel_channel:
-        return True
-    if readings.gateway is None or readings.leases is None:
+    if sample is None:
         return None
+    if sample.age_seconds is None and sample.depth == 0:
+        return 0.0  # nothing waits, so nothing has waited
+    return sample.age_seconds
+
+
+def _has_no_channel(readings: Readings, config: Config, pool: str) -> Finding:
+    if not config.pools[pool].cancel_channel:
+        return Finding(holds=True)
+    if readings.gateway is None or readings.leases is None:
+        return Finding(holds=None)
     horizon_start = readings.at - config.horizon
     cancelled = [
         watch
@@ -128,23 +140,28 @@ def _has_no_channel(readings: Readings, config: Config, pool: str) -> bool | Non
         if (lease.acquired_at is None or lease.acquired_at <= watch.stop.at)
         and (lease.released_at is None or lease.released_at > watch.stop.at)
     )
-    return len(cancelled) >= LEAST_SILENT_CANCELS and not released
+    unheard = 0 if released else len(cancelled)
+    return Finding(
+        holds=unheard >= LEAST_SILENT_CANCELS,
+        value=float(unheard),
+        threshold=float(LEAST_SILENT_CANCELS),
+    )
 
 
 def _beats_too_slowly(
     readings: Readings, gauges: Gauges, pool: str, budget: float | None
-) -> bool | None:
+) -> Finding:
     if readings.gateway is None or readings.leases is None:
-        return None
+        return Finding(holds=None)
     period = _value(gauges, names.HEARTBEAT_PERIOD_SECONDS, pool)
-    if budget is None or period is None:
-        return False
-    return period > HEARTBEAT_SLACK * budget / 3
+    limit = None if budget is None else HEARTBEAT_SLACK * budget / 3
+    is_slow = period is not None and limit is not None and period > limit
+    return Finding(holds=is_slow, value=period, threshold=limit)
 
 
-def _is_positive(gauges: Gauges, family: Family, label: str) -> bool | None:
+def _is_positive(gauges: Gauges, family: Family, label: str) -> Finding:
     value = _value(gauges, family, label)
-    return None if value is None else value > 0
+    return Finding(holds=None if value is None else value > 0, value=value, threshold=0.0)
 
 
 def _value(gauges: Gauges, family: Family, label: str) -> float | None:

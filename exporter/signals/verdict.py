@@ -115,8 +115,8 @@ def _hold_reasons(
     for pool, by_condition in found.items():
         reasons += [
             f"overflow pool {pool} fails closed: {CONDITION_WORDS[condition]}"
-            for condition, holds in by_condition.items()
-            if holds
+            for condition, finding in by_condition.items()
+            if finding.holds
         ]
     return tuple(reasons)
 

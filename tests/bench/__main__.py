@@ -18,6 +18,7 @@ from typing import Final
 
 sys.path.append(str(Path(__file__).parent.parent))  # the tests' own servers
 
+from gate_under_load import RATE, SLOW_SECONDS, GateTimes, measure_gate
 from postgresql_at_scale import refresh_on_postgresql
 from redis_at_scale import (
     FULL_LEASES,
@@ -39,6 +40,8 @@ RATIO_TO_HAND: Final = 1.5
 RATIO_TO_SMALLER: Final = 1.2
 PEAK_MEGABYTES: Final = 120.0
 P99_MILLISECONDS: Final = 20.0
+GATE_P99_MILLISECONDS: Final = 20.0
+GATE_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ def main() -> int:
         once = refresh_on_postgresql(folder, file, AT, rounds)
         file.unlink()
         served = _serve(folder, size, built_in, small=options.small)
+        gates = _gates(folder, small=options.small)
         second, tenfold = _compare_with_history(folder, size, rounds)
         _say("refreshing on leases in Redis")
         listed = compare_on_redis(folder, SMALL_LEASES if options.small else FULL_LEASES, rounds)
@@ -78,6 +82,8 @@ def main() -> int:
             *_postgresql_rows(size, once, tenfold),
             *_redis_rows(listed),
             *_serve_rows(served),
+            *_gate_rows("", gates[0]),
+            *_gate_rows(f", a store takes {SLOW_SECONDS:g} s", gates[1]),
         ]
     )
     _print_plans(plans, whole=options.plans)
@@ -162,6 +168,17 @@ def _serve(folder: Path, size: Size, built_in: float, *, small: bool) -> Served:
     return served
 
 
+def _gates(folder: Path, *, small: bool) -> tuple[GateTimes, GateTimes]:
+    """Measure the gate on a small stack, with quick stores, then with a slow one."""
+    file = folder / "gate.db"
+    build_stack(file, SMALL, time.time(), config_on(file))
+    length = 2.0 if small else GATE_SECONDS
+    _say(f"asking the gate {RATE} times a second")
+    quick = measure_gate(file, folder, length, slow=False)
+    _say("the same, with a slow store")
+    return quick, measure_gate(file, folder, length, slow=True)
+
+
 def _refresh_rows(size: Size, first: Comparison, second: Comparison) -> Iterator[Row]:
     rows = f"{size.ledger_rows:,} ledger rows"
     refresh, by_hand, later = first.refresh, first.by_hand, second.refresh
@@ -190,6 +207,14 @@ def _serve_rows(served: Served) -> Iterator[Row]:
     yield Row("one of them took", f"{served.refresh_seconds:.3f} s")
     yield Row("a refresh was running", f"{served.refreshing_share:.0%} of the time")
     yield Row("live leases on the last page", f"{served.live_leases:,.0f}")
+
+
+def _gate_rows(where: str, gate: GateTimes) -> Iterator[Row]:
+    p99 = gate.percentile(99) * 1e3
+    yield _judged(f"gate{where}, p99", p99, GATE_P99_MILLISECONDS, "ms")
+    yield Row(f"gate{where}, median", f"{gate.percentile(50) * 1e3:.2f} ms")
+    yield Row(f"gate{where}, longest", f"{gate.taken[-1] * 1e3:.1f} ms")
+    yield Row(f"gate{where}, answers a second", f"{gate.rate:.0f}")
 
 
 def _median(ordered: tuple[float, ...]) -> float:

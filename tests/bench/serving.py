@@ -57,9 +57,9 @@ def measure_serve(file: Path, folder: Path, scrapes: int, pause: float) -> Serve
     state_file = str(folder / "state.db")
     document = config_document(file, refresh_interval="50ms", state_file=state_file)
     config.write_text(yaml.safe_dump(document), encoding="utf-8")
-    with _running(config) as (process, address):
+    with running_serve(config) as (process, address):
         connection = HTTPConnection(address, timeout=_PATIENCE_SECONDS)
-        _wait_for_refreshes(connection, _LEAST_REFRESHES)
+        wait_for_refreshes(connection, _LEAST_REFRESHES)
         before, began = _scrape(connection, 1), time.monotonic()
         taken = []
         for number in range(scrapes):
@@ -89,7 +89,8 @@ _SUM: Final = "orphan_refresh_duration_seconds_sum"
 
 
 @contextmanager
-def _running(config: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running_serve(config: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the program until the block ends; yield it and its address."""
     program = Path(sys.executable).with_name("orphanwatch")
     arguments = [str(program), "--log.level", "error", "serve", "--config.file", str(config)]
     log = config.with_suffix(".log")
@@ -119,7 +120,8 @@ def _address_in(log: Path, process: subprocess.Popen[str]) -> str:
     raise ServeError(f"serve did not start: {log.read_text(encoding='utf-8').strip()}")
 
 
-def _wait_for_refreshes(connection: HTTPConnection, least: int) -> None:
+def wait_for_refreshes(connection: HTTPConnection, least: int) -> None:
+    """Return once so many refreshes are through."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while _value(_scrape(connection, 1), _COUNT) < least:
         if time.monotonic() > deadline:

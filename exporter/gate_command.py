@@ -1,0 +1,116 @@
+"""The ``gate`` command: may overflow be admitted, by what a Prometheus server knows?"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.config_selector import parse_selector
+from orphanwatch.exporter.gate_history import Limits, limits_of, read_history
+from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
+from orphanwatch.exporter.instants import seconds
+
+CODES: Final = {Answer.OPEN: 0, Answer.CLOSED: 1, Answer.UNKNOWN: 2}
+
+_WORDS: Final = {
+    Answer.OPEN: "OPEN: overflow may be admitted.",
+    Answer.CLOSED: "CLOSED: admit no overflow.",
+    Answer.UNKNOWN: "UNKNOWN: it can't be told, so treat it as closed.",
+}
+
+
+def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    try:
+        return None if text is None else ",".join(str(one) for one in parse_selector(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@click.command(
+    "gate", epilog="Example: orphanwatch gate --prometheus.url http://127.0.0.1:9090 --replicas 2"
+)
+@click.option("--prometheus.url", "prometheus", required=True, help="The server to ask.")
+@click.option(
+    "--config.file",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Take pools, reopen_hold, replicas, scrape_interval and selector from this configuration.",
+)
+@click.option("--pool", help="One overflow pool; without it, all of them must be open.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    help="How many exporters must report; without it the config's, or 1.",
+)
+@click.option(
+    "--selector",
+    callback=_selector,
+    help='Label matchers that pick one service, in place of the config\'s: service="chat".',
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or one JSON document.",
+)
+def gate_command(
+    *,
+    prometheus: str,
+    config_file: Path | None,
+    pool: str | None,
+    replicas: int | None,
+    selector: str | None,
+    form: str,
+) -> int:
+    """Say whether overflow may be admitted, for scripts and CI, with every reason.
+
+    Exit code 0 open; 1 closed; 2 it can't be told (blind, stale, absent, unreachable, or a usage
+    error): treat that as closed.
+    """
+    config = None if config_file is None else load_config(config_file)
+    limits = limits_of(config)
+    matchers = selector if selector is not None else config.selector if config else ""
+    needed = replicas if replicas is not None else config.replicas if config else 1
+    pools = _pools(config, pool)
+    history = read_history(prometheus, matchers, limits)
+    verdict = judge(history, limits, replicas=needed, pools=pools)
+    if form == "json":
+        click.echo(json.dumps(document_of(verdict, limits, needed), indent=2))
+    else:
+        click.echo("\n".join((_WORDS[verdict.answer], *(f"  {r}" for r in verdict.reasons))))
+    return CODES[verdict.answer]
+
+
+def _pools(config: Config | None, pool: str | None) -> tuple[str, ...] | None:
+    if pool is None:
+        return None if config is None else _overflow_pools(config)
+    if config is not None and pool not in config.overflow_pools:
+        known = ", ".join(config.overflow_pools) or "none"
+        raise click.UsageError(f"{pool!r} is no overflow pool of the config; these are: {known}")
+    return (pool,)
+
+
+def _overflow_pools(config: Config) -> tuple[str, ...]:
+    if not config.overflow_pools:
+        raise click.UsageError(
+            "no pool of the config has the role overflow: there is nothing to admit to"
+        )
+    return config.overflow_pools
+
+
+def document_of(verdict: GateVerdict, limits: Limits, needed: int) -> dict[str, Any]:
+    """Return the verdict as a JSON document."""
+    return {
+        "answer": str(verdict.answer),
+        "open": verdict.answer is Answer.OPEN,
+        "reasons": list(verdict.reasons),
+        "at": seconds(verdict.at),
+        "hold_seconds": seconds(limits.hold),
+        "pools": list(verdict.pools),
+        "replicas": {"reporting": verdict.reporting, "needed": needed},
+    }

@@ -1,0 +1,226 @@
+"""Whether overflow may be admitted, by what Prometheus knows: pure, from a ``GateHistory``.
+
+Open asks for proof: enough replicas that report, all of them open now and through the hold, no
+sign of an orphan within it, every needed store read lately, and no gap in what is known.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+from orphanwatch.exporter import names
+from orphanwatch.exporter.gate_history import GateHistory, Limits, Series
+from orphanwatch.exporter.instants import SECOND, Instant, format_duration, micros
+from orphanwatch.exporter.names import ARM_STORES, Condition, Family
+from orphanwatch.exporter.signals.verdict import CONDITION_WORDS
+
+_SIGNS: Final = (names.TOKEN_DELTA, names.LEASES, names.DUPLICATE_IN_FLIGHT)
+"""What must have been zero, in whatever pool: the verdict is the service's, not a pool's."""
+
+
+class Answer(StrEnum):
+    """What is said of the gate; only one of the three admits anything."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict:
+    """The answer, and everything that speaks for it."""
+
+    answer: Answer
+    reasons: tuple[str, ...]
+    at: Instant
+    pools: tuple[str, ...]
+    """The overflow pools that were looked at."""
+    reporting: int
+    """Replicas that report now."""
+
+
+def judge(
+    history: GateHistory, limits: Limits, *, replicas: int, pools: Collection[str] | None
+) -> GateVerdict:
+    """Return the answer for these pools; for all that are reported, where none are named.
+
+    Any replica that says closed makes it closed, whatever else is unknown.
+    """
+    sight = _Sight(history, limits)
+    reporting = sight.reporting
+    wanted = tuple(sorted(pools if pools is not None else sight.pools))
+    closed = (*_closed(sight, wanted), *_signs(sight))
+    unknown = tuple(_unknown(sight, wanted, replicas))
+    if closed:
+        answer, reasons = Answer.CLOSED, (*closed, *unknown)
+    elif unknown:
+        answer, reasons = Answer.UNKNOWN, unknown
+    else:
+        hold = format_duration(limits.hold)
+        said = f"nothing closes {_listed(wanted)}, nor did any sign within {hold}"
+        answer, reasons = Answer.OPEN, (said,)
+    return GateVerdict(
+        answer=answer,
+        reasons=tuple(dict.fromkeys(reasons)),
+        at=history.at,
+        pools=wanted,
+        reporting=len(reporting),
+    )
+
+
+class _Sight:
+    """What the rules ask of a history."""
+
+    def __init__(self, history: GateHistory, limits: Limits) -> None:
+        self.history, self.limits = history, limits
+        self.at = history.at
+        self.fresh_from = Instant(history.at - limits.reach)
+        self.hold_start = Instant(history.at - limits.hold)
+
+    def of(self, family: Family, replica: str | None = None) -> Iterator[Series]:
+        """Yield the series of a family, of one replica or of all, old ones too."""
+        for series in self.history.series:
+            if series.family is family and replica in {None, series.replica}:
+                yield series
+
+    def fresh(self, family: Family, replica: str) -> Iterator[Series]:
+        """Yield those that say something about now."""
+        return (each for each in self.of(family, replica) if each.newest.at >= self.fresh_from)
+
+    @property
+    def reporting(self) -> tuple[str, ...]:
+        """The replicas that tell of the gate now."""
+        return tuple(
+            replica
+            for replica in sorted(self.history.reporting)
+            if any(self.fresh(names.OVERFLOW_ADMISSION_ALLOWED, replica))
+        )
+
+    @property
+    def pools(self) -> frozenset[str]:
+        """The overflow pools that any of them tells of."""
+        return frozenset(
+            series.labels[0]
+            for replica in self.reporting
+            for series in self.fresh(names.OVERFLOW_ADMISSION_ALLOWED, replica)
+        )
+
+    def allowed(self, pool: str) -> Iterator[Series]:
+        """Yield what was said of a pool, by whichever replica."""
+        for series in self.of(names.OVERFLOW_ADMISSION_ALLOWED):
+            if series.labels == (pool,):
+                yield series
+
+    def conditions(self, replica: str, pool: str) -> frozenset[str]:
+        """Return the conditions that a replica says hold for a pool, of another version too."""
+        return frozenset(
+            series.labels[1]
+            for series in self.fresh(names.FAIL_CLOSED, replica)
+            if series.labels[0] == pool and series.newest.value > 0
+        )
+
+    def ago(self, instant: Instant) -> str:
+        """Return how long ago an instant is, in whole seconds."""
+        return format_duration(round((self.at - instant) / SECOND) * SECOND)
+
+    @property
+    def within(self) -> str:
+        """Where a sign lies that is not over yet, in words."""
+        return f"within the hold of {format_duration(self.limits.hold)}"
+
+
+def _closed(sight: _Sight, wanted: Collection[str]) -> Iterator[str]:
+    """Yield what closes a pool, now or since within the hold."""
+    for pool in wanted:
+        for series in sight.allowed(pool):
+            is_now = series.replica in sight.reporting and series.newest.at >= sight.fresh_from
+            if is_now and series.newest.value < 1:
+                yield from _closed_now(sight, series.replica, pool)
+                continue
+            # What closed it may be over; a replica that has gone said so all the same.
+            shut = [p.at for p in series.points if p.value < 1 and p.at > sight.hold_start]
+            if shut:
+                yield f"pool {pool} was closed until {sight.ago(max(shut))} ago, {sight.within}"
+
+
+def _closed_now(sight: _Sight, replica: str, pool: str) -> Iterator[str]:
+    holding = sight.conditions(replica, pool)
+    for condition in sorted(holding - {Condition.BLIND}):
+        yield f"pool {pool} fails closed: {_words_of(condition)}"
+    if not holding:
+        yield f"pool {pool} admits nothing, and why is not shown: something is unknown to {replica}"
+
+
+def _signs(sight: _Sight) -> Iterator[str]:
+    """Yield the signs of orphans within the hold, in any pool."""
+    for family in _SIGNS:
+        newest: dict[str, Instant] = {}
+        for series in sight.of(family):
+            seen = [p.at for p in series.points if p.value > 0 and p.at > sight.hold_start]
+            if not seen and series.newest.value > 0 and series.newest.at >= sight.fresh_from:
+                seen = [series.newest.at]
+            if seen:
+                pool = series.labels[0]
+                newest[pool] = max(*seen, newest.get(pool, Instant(0)))
+        for pool, at in sorted(newest.items()):
+            yield f"{family} was above zero in pool {pool} {sight.ago(at)} ago, {sight.within}"
+    for pool, tokens in sorted(sight.history.counted.items()):
+        if tokens > 0:
+            yield f"orphan tokens were counted in pool {pool}, {sight.within}"
+
+
+def _unknown(sight: _Sight, wanted: Collection[str], replicas: int) -> Iterator[str]:
+    """Yield everything that would have to be known."""
+    reporting = sight.reporting
+    if len(reporting) < replicas:
+        yield (
+            f"{len(reporting)} of {replicas} replicas report {names.OVERFLOW_ADMISSION_ALLOWED}: "
+            "see whether they run, are scraped, and have an overflow pool"
+        )
+    for replica in reporting:
+        yield from _blind_spots(sight, replica, wanted)
+    for pool in wanted:
+        yield from _gaps(sight, pool)
+
+
+def _blind_spots(sight: _Sight, replica: str, wanted: Collection[str]) -> Iterator[str]:
+    reported = {s.labels[0] for s in sight.fresh(names.OVERFLOW_ADMISSION_ALLOWED, replica)}
+    yield from (f"pool {pool} is not reported by {replica}" for pool in set(wanted) - reported)
+    for family in _SIGNS:
+        if not any(sight.fresh(family, replica)):
+            yield f"{family} is absent from {replica}: it can't be seen"
+    up = {s.labels[0]: s.newest for s in sight.fresh(names.STORE_UP, replica)}
+    read = {s.labels[0]: s.newest for s in sight.fresh(names.STORE_LAST_SUCCESS, replica)}
+    for store in ARM_STORES:
+        if store not in up or store not in read or not up[store].value:
+            yield f"store {store} is not readable for {replica}"
+            continue
+        age = read[store].at - micros(read[store].value)
+        if age > sight.limits.stale_after:
+            yield f"store {store} was last read {format_duration(age)} before, by {replica}"
+    if any(Condition.BLIND in sight.conditions(replica, pool) for pool in wanted):
+        yield f"{replica} is blind: {CONDITION_WORDS[Condition.BLIND]}"
+
+
+def _gaps(sight: _Sight, pool: str) -> Iterator[str]:
+    """Yield the stretches of the hold in which no replica said anything about a pool."""
+    told = sorted({point.at for series in sight.allowed(pool) for point in series.points})
+    before = [at for at in told if at <= sight.hold_start]
+    inside = [at for at in told if at > sight.hold_start]
+    edges = [max(before, default=sight.hold_start), *inside, sight.at]
+    for start, end in pairwise(edges):
+        if end - start > sight.limits.reach:
+            yield (
+                f"nothing is known of pool {pool} from {sight.ago(start)} to {sight.ago(end)} "
+                f"ago, {sight.within}"
+            )
+
+
+def _words_of(condition: str) -> str:
+    return next((said for known, said in CONDITION_WORDS.items() if known == condition), condition)
+
+
+def _listed(pools: Collection[str]) -> str:
+    return f"pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
