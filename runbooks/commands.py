@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.options import artifact_options, deliver
+from orphanwatch.exporter.options import artifact_options, deliver, load_to_render
 
 
 @click.group()
@@ -19,9 +18,12 @@ def runbook() -> None:
 @artifact_options
 @click.pass_context
 def render(context: click.Context, config_file: Path, out: Path, *, check: bool) -> None:
-    """Write the service page and one page per alert, each as Markdown and as one HTML file."""
+    """Write the service page and one page per alert, each as Markdown and as one HTML file.
+
+    The commands on the pages name the configuration's path as it is given here.
+    """
     # Rules and templates are only needed by this command.
     from orphanwatch.runbooks.render import render_all  # noqa: PLC0415
 
-    files = render_all(load_config(config_file))
+    files = render_all(load_to_render(config_file), str(config_file))
     context.exit(deliver(files, out, check=check, again="runbook render"))

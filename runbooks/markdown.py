@@ -1,6 +1,7 @@
 """Makes values safe to stand in Markdown: nothing from a config or a rule becomes markup."""
 
 import re
+from collections.abc import Iterable, Sequence
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|<>~$&])")
 _TICKS = re.compile(r"`+")
@@ -28,6 +29,17 @@ def block(text: str, language: str) -> str:
     """Return a fenced block that no content can close early."""
     fence = "`" * max(3, _longest_ticks(text) + 1)
     return f"{fence}{language}\n{text.strip()}\n{fence}"
+
+
+def flat(text: str) -> str:
+    """Return text on one line: what a template wrote in a block, for a table's cell."""
+    return " ".join(str(text).split())
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are finished Markdown already."""
+    lines = (titles, ["---"] * len(titles), *rows)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _longest_ticks(text: str) -> int:

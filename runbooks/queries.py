@@ -4,13 +4,17 @@ Replicas are folded, so a page's number is the exporter's number however many th
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
-from orphanwatch.alerts.timing import stale_age
+from orphanwatch.alerts.promql import equals, select, within
+from orphanwatch.alerts.timing import lookback
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import format_duration, seconds
+from orphanwatch.exporter.instants import Micros, micros
 from orphanwatch.exporter.names import Condition, Family
+
+_AN_HOUR: Final = micros(3600)
 
 
 class Check(NamedTuple):
@@ -38,11 +42,18 @@ def lowest(config: Config, inner: object) -> str:
 
 def fail_closed(config: Config, condition: Condition) -> str:
     """Return the query that shows one fail-closed condition, by pool."""
-    return highest(config, f'{names.FAIL_CLOSED}{{{names.CONDITION}="{condition}"}}')
+    return highest(config, select(config, names.FAIL_CLOSED, equals(names.CONDITION, condition)))
+
+
+def zero_range(config: Config) -> Micros:
+    """Return the range over which the token delta must be zero before overflow reopens."""
+    # A hold of less than a few scrapes would find no sample, and no sample is no zero.
+    return max(config.reopen_hold, lookback(config))
 
 
 def page_queries(config: Config) -> Mapping[str, str]:
     """Return every query that a page's steps may name."""
+    series = partial(select, config)
     gauges: dict[str, Family] = {
         "token_delta": names.TOKEN_DELTA,
         "orphan_leases": names.LEASES,
@@ -69,140 +80,38 @@ def page_queries(config: Config) -> Mapping[str, str]:
         "lease_age": names.LEASE_AGE_SECONDS_MAX,
         "clock_skew": names.STORE_CLOCK_SKEW,
         "grace": names.GRACE_SECONDS,
+        "live_leases": names.LIVE_LEASES,
+        "lease_cap": names.LEASE_CAP,
+        "abandoned": names.ABANDONED_TASKS,
+        "deadline_budget": names.DEADLINE_BUDGET_SECONDS,
+        "uncancellable_on_overflow": names.UNCANCELLABLE_ON_OVERFLOW,
+        "workers_in_both_pools": names.WORKERS_IN_BOTH_POOLS,
+        "leases_outside_pool": names.LEASES_OUTSIDE_POOL,
     }
-    window = format_duration(config.delta_window)
     return {
-        **{name: highest(config, family) for name, family in gauges.items()},
-        "slack": lowest(config, names.DEADLINE_SLACK_SECONDS_MIN),
-        "admission": lowest(config, names.OVERFLOW_ADMISSION_ALLOWED),
-        "fail_closed": f"{highest(config, names.FAIL_CLOSED)} == 1",
+        **{name: highest(config, series(family)) for name, family in gauges.items()},
+        # One for each fail-closed condition: 1, 0, or no answer where it can't be told.
+        **{f"closed_by_{condition}": fail_closed(config, condition) for condition in Condition},
+        "slack": lowest(config, series(names.DEADLINE_SLACK_SECONDS_MIN)),
+        "admission": lowest(config, series(names.OVERFLOW_ADMISSION_ALLOWED)),
+        "fail_closed": f"{highest(config, series(names.FAIL_CLOSED))} == 1",
         # One replica with a good read is sight enough.
-        "store_up": highest(config, names.STORE_UP),
-        "last_read_age": lowest(config, f"time() - {names.STORE_LAST_SUCCESS}"),
-        "exporters": f"count without ({', '.join(config.replica_labels)}) ({names.BUILD_INFO})",
-        "token_increase": highest(config, f"increase({names.TOKENS_TOTAL}[{window}])"),
-        "rejected_rows": highest(config, f"increase({names.ROWS_REJECTED_TOTAL}[1h])"),
+        "store_up": highest(config, series(names.STORE_UP)),
+        "last_read_age": lowest(config, f"time() - {series(names.STORE_LAST_SUCCESS)}"),
+        "exporters": (
+            f"count without ({', '.join(config.replica_labels)}) ({series(names.BUILD_INFO)})"
+        ),
+        "token_increase": highest(
+            config, f"increase({within(series(names.TOKENS_TOTAL), config.delta_window)})"
+        ),
+        "rejected_rows": highest(
+            config, f"increase({within(series(names.ROWS_REJECTED_TOTAL), _AN_HOUR)})"
+        ),
         "paid_utilization": (
-            f"{highest(config, names.LIVE_LEASES)} / {highest(config, names.LEASE_CAP)}"
+            f"{highest(config, series(names.LIVE_LEASES))}"
+            f" / {highest(config, series(names.LEASE_CAP))}"
         ),
         "zero_for_hold": highest(
-            config, f"max_over_time({names.TOKEN_DELTA}[{format_duration(config.reopen_hold)}])"
+            config, f"max_over_time({within(series(names.TOKEN_DELTA), zero_range(config))})"
         ),
     }
-
-
-def checks_of(config: Config) -> Mapping[str, tuple[Check, ...]]:
-    """Return, by alert, the three queries that tell whether the alert is real."""
-    query = page_queries(config)
-    return {
-        "OrphanTokensAccruing": _token_checks(config, query),
-        "OrphanLeasesAlive": _lease_checks(query),
-        "OrphanDetectorBlind": _blind_checks(config, query),
-        "OrphanSplitSignal": _split_checks(query),
-    }
-
-
-def _token_checks(config: Config, query: Mapping[str, str]) -> tuple[Check, ...]:
-    limit = f"> {config.thresholds.token_delta:g}"
-    return (
-        Check(
-            "Are tokens charged past a cutoff right now?",
-            query["token_delta"],
-            "== 0",
-            limit,
-            "the gateway or the ledger can't be read, so this arm is blind, not calm.",
-        ),
-        Check(
-            "Does the total move, late rows included?",
-            query["token_increase"],
-            "== 0",
-            "> 0",
-            "the counter is not scraped; ask the first query of OrphanDetectorBlind.",
-        ),
-        Check(
-            "Does the other arm see it too?",
-            query["orphan_leases_confirmed"],
-            "== 0",
-            "> 0",
-            "the lease store can't be read; the token arm alone is enough to act on.",
-        ),
-    )
-
-
-def _lease_checks(query: Mapping[str, str]) -> tuple[Check, ...]:
-    return (
-        Check(
-            "Do workers still beat for tasks that were given up?",
-            query["orphan_leases_confirmed"],
-            "== 0",
-            "> 0",
-            "the gateway or the lease store can't be read, so this arm is blind, not calm.",
-        ),
-        Check(
-            "For how long past the cutoff?",
-            query["oldest_lease"],
-            "== 0",
-            "> 0",
-            "the gateway or the lease store can't be read.",
-        ),
-        Check(
-            "Why does nobody wait?",
-            query["orphan_leases"],
-            "== 0",
-            "> 0",
-            "the gateway or the lease store can't be read.",
-        ),
-    )
-
-
-def _blind_checks(config: Config, query: Mapping[str, str]) -> tuple[Check, ...]:
-    stale = f"{seconds(stale_age(config)):g}"
-    return (
-        Check(
-            "Does any exporter answer?",
-            query["exporters"],
-            ">= 1",
-            None,
-            "the exporter is down, or Prometheus does not scrape it: nothing is watched.",
-        ),
-        Check(
-            "Which store can't be read?",
-            query["store_up"],
-            "== 1",
-            "== 0",
-            "as above: without an exporter every store is unread.",
-        ),
-        Check(
-            "How old is the last good read, in seconds?",
-            query["last_read_age"],
-            f"<= {stale}",
-            f"> {stale}",
-            "the store has not been read once since the exporter started.",
-        ),
-    )
-
-
-def _split_checks(query: Mapping[str, str]) -> tuple[Check, ...]:
-    return (
-        Check(
-            "Is the queue calm while spend rises after clients left?",
-            query["split_signal"],
-            "== 0",
-            "== 1",
-            "the queue, the gateway or the ledger can't be read.",
-        ),
-        Check(
-            "Does spend rise with nobody to explain it?",
-            query["spend_rising"],
-            "== 0",
-            "== 1",
-            "the gateway or the ledger can't be read, or it has too few rows to tell.",
-        ),
-        Check(
-            "Is spend charged to keys that are no known task?",
-            query["unmatched_tokens"],
-            "== 0",
-            "> 0",
-            "the ledger can't be read.",
-        ),
-    )

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import format_duration
-from orphanwatch.runbooks.markdown import block
+from orphanwatch.runbooks.markdown import block, plain
 
 
 class PageRule(Protocol):
@@ -33,6 +33,26 @@ class PageRule(Protocol):
         """The worst case from the fact to the firing alert, in microseconds."""
 
 
+class PageRecording(Protocol):
+    """One recording rule that the rules of an alert read."""
+
+    @property
+    def record(self) -> str:
+        """Its name."""
+
+    @property
+    def expr(self) -> str:
+        """The PromQL that is recorded."""
+
+
+class PageStory(Protocol):
+    """One story that the rules are tested with."""
+
+    @property
+    def name(self) -> str:
+        """What happens in it, and what the alert does."""
+
+
 class PageAlert(Protocol):
     """An alert: its name, which is its page's name too, its words and its rules."""
 
@@ -51,6 +71,14 @@ class PageAlert(Protocol):
     @property
     def rules(self) -> Callable[[Config], Sequence[PageRule]]:
         """What gives the rules for a configuration."""
+
+    @property
+    def recordings(self) -> Callable[[Config], Sequence[PageRecording]]:
+        """What gives the recording rules that they read."""
+
+    @property
+    def cases(self) -> Callable[[Config], Sequence[PageStory]]:
+        """What gives the stories that prove the rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +104,16 @@ def rule_texts(config: Config, alert: PageAlert) -> tuple[RuleText, ...]:
         )
         for rule in alert.rules(config)
     )
+
+
+def recording_texts(config: Config, alert: PageAlert) -> tuple[str, ...]:
+    """Return the recording rules of an alert, each as a block that names it."""
+    return tuple(
+        block(f"# {recording.record}\n{recording.expr}", "promql")
+        for recording in alert.recordings(config)
+    )
+
+
+def stories(config: Config, alert: PageAlert) -> tuple[str, ...]:
+    """Return what the tests of an alert's rules play, one sentence each."""
+    return tuple(dict.fromkeys(plain(case.name) for case in alert.cases(config)))

@@ -4,18 +4,23 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from orphanwatch.exporter.config import ACTION_WORDS, Config
+from orphanwatch.exporter.diagnosis import HOP_STEPS
+from orphanwatch.exporter.drill.faults import HOP_WORDS, Hop
 from orphanwatch.exporter.instants import format_duration
 from orphanwatch.exporter.names import Action, Condition, Role, StoreName
-from orphanwatch.runbooks.markdown import block, cell, plain
-from orphanwatch.runbooks.queries import fail_closed, page_queries
+from orphanwatch.runbooks.checks import Asked, asked
+from orphanwatch.runbooks.checks_service import condition_check, service_checks
+from orphanwatch.runbooks.markdown import code, plain
+from orphanwatch.runbooks.owners import owners_by_role
 
 
-class Hop(NamedTuple):
-    """One station of a request, and how a cancel gets lost there."""
+class HopRow(NamedTuple):
+    """One hop of a request, and how a cancel gets lost there: finished Markdown."""
 
     name: str
-    does: str
+    carries: str
     loses_a_cancel: str
+    first_step: str
     owner: str
 
 
@@ -24,8 +29,8 @@ class WrongBet(NamedTuple):
 
     title: str
     why: str
-    condition: str
-    evidence: str
+    condition: Asked
+    evidence: Asked
 
 
 class VerdictRow(NamedTuple):
@@ -36,50 +41,29 @@ class VerdictRow(NamedTuple):
     words: str
 
 
-def hops(config: Config) -> tuple[Hop, ...]:
-    """Return the five hops in the order of a request, each with its owner."""
-    on_call = f"on-call of {plain(config.service)}"
-    return (
-        Hop(
-            "Gateway",
-            "takes the request, knows deadline and cancel",
-            "drops it: forgets the request before its abort is sent, or drains the stream",
-            on_call,
-        ),
-        Hop(
-            "Admission queue",
-            "holds requests under the admission cap",
-            "hands out a task that was cancelled while it waited",
-            on_call,
-        ),
-        Hop(
-            "Paid workers",
-            "serve hard deadlines, capped leases",
-            "never hear it, or hear it between two batches",
-            _owners(config, Role.PAID),
-        ),
-        Hop(
-            "Overflow workers",
-            "serve quiet-hour batch work, isolated from the paid pool",
-            "are beyond the cancel channel, or beat too slowly to notice",
-            _owners(config, Role.OVERFLOW),
-        ),
-        Hop(
-            "Ledger",
-            "charges tokens, keyed by task",
-            "loses none, but hides the loss when rows carry another key or land late",
-            on_call,
-        ),
+_LOSES: Final[Mapping[Hop, str]] = {
+    Hop.CANCEL_CHANNEL: "the abort is dropped, or never reaches the worker",
+    Hop.HEARTBEAT: "the worker asks too seldom, and hears of the cancel too late",
+    Hop.RETRY: "a retry under a new id leaves the old copy to nobody",
+    Hop.LEDGER: "loses none, but hides the loss: tokens join no task",
+    Hop.WORKER: "the cancel stops one decoder, and a second one runs on",
+}
+
+
+def hops(config: Config) -> tuple[HopRow, ...]:
+    """Return the hops that ``diagnose`` and the drill name, each with its owner."""
+    overflow = owners_by_role(config, Role.OVERFLOW)
+    service = f"you, who are on call for {plain(config.service)}"
+    return tuple(
+        HopRow(
+            code(hop),
+            HOP_WORDS[hop],
+            _LOSES[hop],
+            HOP_STEPS[hop],
+            service if hop in {Hop.RETRY, Hop.LEDGER} else overflow,
+        )
+        for hop in Hop
     )
-
-
-def _owners(config: Config, role: Role) -> str:
-    owners = [
-        f"{plain(pool.owner)} ({cell(name)})"
-        for name, pool in sorted(config.pools.items())
-        if pool.role is role
-    ]
-    return ", ".join(owners) or "nobody: no such pool is configured"
 
 
 def verdicts(config: Config) -> tuple[VerdictRow, ...]:
@@ -95,57 +79,51 @@ def verdicts(config: Config) -> tuple[VerdictRow, ...]:
     return tuple(VerdictRow(str(action), when[action], ACTION_WORDS[action]) for action in Action)
 
 
-_WRONG_BETS: Final[tuple[tuple[Condition, str, str, str], ...]] = (
+_WRONG_BETS: Final[tuple[tuple[Condition, str, str], ...]] = (
     (
         Condition.CANCEL_SLOWER_THAN_SLACK,
         "The cancel is slower than the slack",
         "A cancel would arrive after the deadline it should beat: the task runs to its end.",
-        "grace",
     ),
     (
         Condition.NO_CANCEL_CHANNEL,
         "There is no cancel channel",
         "Workers of the pool can't be told to stop; free capacity then only ends by itself.",
-        "propagation_open",
     ),
     (
         Condition.RETRY_ID_MISSING,
         "Retries carry no stable retry id",
         "Nobody can tell a retry from a new request, so the old copy is never stopped.",
-        "retries_without_id",
     ),
     (
         Condition.LEDGER_KEYED_BY_HOST,
         "The ledger is keyed by worker",
         "Tokens that are charged to a machine join no task: the proof is gone.",
-        "unmatched_tokens",
     ),
     (
         Condition.HEARTBEAT_TOO_SLOW,
         "The heartbeat is too slow",
         "Three heartbeats must fit into the deadline budget, or a lost worker is seen too late.",
-        "heartbeat_period",
     ),
     (
         Condition.SECOND_DECODER,
         "A second decoder is at work",
         "The same request is decoded twice: overflow then multiplies work instead of taking it.",
-        "duplicates",
     ),
 )
 
 
 def wrong_bets(config: Config) -> tuple[WrongBet, ...]:
     """Return the six conditions, each with the query that shows it and the number behind it."""
-    queries = page_queries(config)
+    evidence = service_checks(config)
     return tuple(
         WrongBet(
             title,
             why,
-            block(f"{fail_closed(config, condition)} == 1", "promql"),
-            block(queries[evidence], "promql"),
+            asked(condition_check(config, condition)),
+            asked(evidence[condition]),
         )
-        for condition, title, why, evidence in _WRONG_BETS
+        for condition, title, why in _WRONG_BETS
     )
 
 

@@ -20,9 +20,33 @@ class Heading(NamedTuple):
     anchor: str
 
 
+class Outline(NamedTuple):
+    """What of a page can be linked to, and what it links to."""
+
+    anchors: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+def outline_of(markdown: str) -> Outline:
+    """Return the anchors of all headings of a page, and the targets of all its links."""
+    tokens = _parser().parse(markdown)
+    anchors = tuple(
+        _anchor_of(content.content)
+        for token, content in pairwise(tokens)
+        if token.type == "heading_open"
+    )
+    links = tuple(
+        str(part.attrGet("href"))
+        for token in tokens
+        for part in token.children or ()
+        if part.type == "link_open"
+    )
+    return Outline(anchors, links)
+
+
 def to_html(pages: Environment, title: str, markdown: str) -> str:
     """Return the page as HTML, with a list of its sections; links to pages become ``.html``."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser = _parser()
     tokens = parser.parse(markdown)
     headings = _anchor(tokens)
     _relink(tokens)
@@ -33,11 +57,19 @@ def to_html(pages: Environment, title: str, markdown: str) -> str:
     return pages.get_template("page.html.j2").render(title=title, body=body, headings=headings)
 
 
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _anchor_of(heading: str) -> str:
+    return _NOT_WORD.sub("-", heading.lower()).strip("-")
+
+
 def _anchor(tokens: list[Token]) -> list[Heading]:
     headings = []
     for token, content in pairwise(tokens):
         if token.type == "heading_open":
-            anchor = _NOT_WORD.sub("-", content.content.lower()).strip("-")
+            anchor = _anchor_of(content.content)
             token.attrSet("id", anchor)
             if token.tag == "h2":
                 headings.append(Heading(content.content, anchor))

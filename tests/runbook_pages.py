@@ -8,14 +8,17 @@ from artifact_configs import small_config
 from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.runbooks.render import render_all
 
-FILES = tuple(render_all(small_config()))
+RENDERED = render_all(small_config())
+"""Every page of the small config."""
+FILES = tuple(RENDERED)
 PAGES = tuple(name.removesuffix(".md") for name in FILES if name.endswith(".md"))
 ALERT_NAMES = tuple(alert.name for alert in ALERTS)
 
 
 def page(name: str, **keys: Any) -> str:
     """Return a page's Markdown for the small config with changed keys."""
-    return render_all(small_config(**keys))[f"{name}.md"]
+    files = render_all(small_config(**keys)) if keys else RENDERED
+    return files[f"{name}.md"]
 
 
 def section(text: str, title: str) -> str:

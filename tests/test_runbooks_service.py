@@ -2,19 +2,31 @@
 
 import html
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from artifact_configs import POOLS, STORES, small_config
-from runbook_pages import ALERT_NAMES, page, section
+from cli_session import run
+from runbook_pages import ALERT_NAMES, RENDERED, page, section
 
 from orphanwatch.exporter.config import ACTION_WORDS, Config
-from orphanwatch.exporter.instants import Micros
-from orphanwatch.exporter.names import Action, GraceSource
-from orphanwatch.runbooks.render import (
-    render_all,
+from orphanwatch.exporter.diagnosis import HOP_STEPS
+from orphanwatch.exporter.drill.faults import HOP_WORDS, Hop
+from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.instants import Instant, Micros, micros
+from orphanwatch.exporter.measurement import (
+    MeasuredFrom,
+    Measurement,
+    MeasurementFile,
+    PoolMeasurement,
 )
-from orphanwatch.runbooks.threshold import grace_text
+from orphanwatch.exporter.measurement_file import measurement_text
+from orphanwatch.exporter.names import Action, Role
+from orphanwatch.runbooks.render import render_all
+from orphanwatch.runbooks.threshold import grace_text, threshold_of
 
 LINE = re.compile(
     r"^Shed overflow when lease_age \+ (\S+) > deadline_slack; "
@@ -27,7 +39,7 @@ def test_one_threshold_line() -> None:
     """The service page has exactly one threshold line, a proposal, with the default grace."""
     for text in (
         page("service-page"),
-        html.unescape(render_all(small_config())["service-page.html"]),
+        html.unescape(RENDERED["service-page.html"]),
     ):
         assert text.count("Shed overflow when") == 1
     assert LINE.findall(page("service-page")) == ["1s"]
@@ -85,23 +97,124 @@ def test_grace_is_never_understated(grace: int, text: str) -> None:
     assert grace_text(Micros(grace)) == text
 
 
-class MeasuredConfig(Config):
-    """A configuration whose grace has been measured."""
+MEASURED_AT = Instant(1_790_000_000_000_000)
+VALID_UNTIL = Instant(MEASURED_AT + 30 * 86_400_000_000)
+PROVENANCE = (
+    "`measured`: quantile 0.99 is 400ms, at most 501ms, over 412 settled and 3 open cancels of "
+    "pool `overflow`, from stores by product-limit with orphanwatch 0.1.0, vllm 0.11.2, "
+    "margin 1.5, on 2026-09-21T14:13:20Z, valid until 2026-10-21T14:13:20Z"
+)
 
-    def grace_source(self, pool: str) -> GraceSource:
-        """Return that every overflow pool was measured."""
-        return GraceSource.MEASURED if pool in self.overflow_pools else GraceSource.PROPOSAL
+
+def measured(keys: dict[str, Any] | None = None, **changes: Any) -> Config:
+    """Return the small config with a measured grace of 760 ms for the pool ``overflow``."""
+    file = MeasurementFile(
+        path="grace.yml", remedy="orphanwatch grace --save", measurement=found(**changes)
+    )
+    return small_config(**(keys or {})).with_measurement(file)
+
+
+def found(**changes: Any) -> Measurement:
+    """Return a measurement of the pool ``overflow``, with some fields changed."""
+    whole = Measurement(
+        service=None,
+        quantile=0.99,
+        margin=1.5,
+        window=micros(7 * 86400),
+        method="product-limit",
+        version="0.1.0",
+        engines={"vllm": "0.11.2"},
+        measured_at=MEASURED_AT,
+        valid_until=VALID_UNTIL,
+        pools={
+            "overflow": PoolMeasurement(
+                role=Role.OVERFLOW,
+                in_force=micros(0.76),
+                estimate=micros(0.4),
+                upper=micros(0.501),
+                settled=412,
+                open=3,
+                source=MeasuredFrom.STORES,
+            )
+        },
+    )
+    return replace(whole, **changes)
 
 
 def test_measured_grace_is_no_proposal() -> None:
-    """Once the grace is measured, the page says so and no longer calls it a proposal."""
-    config = MeasuredConfig.model_validate(
-        {"pools": POOLS, "stores": STORES, "grace_seconds": "1.2s"}
+    """Once the grace is measured, the page says what it rests on, and calls it no proposal."""
+    text = section(render_all(measured())["service-page.md"], "Threshold").split("| pool |")[0]
+    assert LINE.findall(text) == ["760ms"]
+    assert f"| Source | {PROVENANCE} |" in text
+    assert "| Measured at | 2026-09-21T14:13:20Z |" in text
+    assert "| Expires at | 2026-10-21T14:13:20Z |" in text
+    assert "proposal" not in text
+    assert "grace digest `sha256:0a`" in render_all(measured(digest="sha256:0a"))["service-page.md"]
+
+
+def test_measured_grace_on_an_alert_page() -> None:
+    """The cards of the alerts say the same as the service page."""
+    files = render_all(measured())
+    for name in ALERT_NAMES:
+        text = files[f"{name}.md"].split("\n## ")[0]
+        assert f"| Threshold line | {threshold_of(measured()).line} |" in text
+        assert f"| Its source | {PROVENANCE} |" in text
+        assert "| Expires at | 2026-10-21T14:13:20Z |" in text
+
+
+def test_a_pool_that_is_not_measured_keeps_it_a_proposal() -> None:
+    """One overflow pool without a measurement makes the line a proposal, and is named."""
+    pools = {"overflow": {"role": "overflow"}, "night": {"role": "overflow", "grace_seconds": 0.5}}
+    text = section(render_all(measured({"pools": pools}))["service-page.md"], "Threshold")
+    assert LINE.findall(text) == ["760ms"]
+    assert (
+        "| Source | `proposal`: not every overflow pool is measured, `night` is missing |" in text
     )
-    section = render_all(config)["service-page.md"].split("## Threshold")[1].split("| pool |")[0]
-    assert LINE.findall(section) == ["1.2s"]
-    assert "`measured`" in section
-    assert "proposal" not in section
+    assert "| `overflow` | 760ms | `measured` | quantile 0.99 is 400ms" in text
+    assert "| `night` | 500ms | `proposal` | not measured yet |" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        pytest.param({"method": " "}, "method", id="how it was measured"),
+        pytest.param({"version": ""}, "version", id="what measured it"),
+        pytest.param(
+            {"pools": {"overflow": replace(found().pools["overflow"], settled=0)}},
+            "settled",
+            id="how many cancels carry it",
+        ),
+    ],
+)
+def test_a_measurement_that_lacks_a_field_is_refused(changes: dict[str, Any], field: str) -> None:
+    """A threshold line that can't say what it rests on is not rendered."""
+    with pytest.raises(RenderError, match=f"does not say its {field}.*orphanwatch grace --save"):
+        render_all(measured(**changes))
+
+
+def test_an_expired_measurement_is_refused(tmp_path: Path) -> None:
+    """``runbook render`` writes nothing on an expired grace, and names what mends it."""
+    (tmp_path / "grace.yml").write_text(
+        measurement_text(found(measured_at=Instant(0), valid_until=Instant(1)))
+    )
+    config = tmp_path / "orphanwatch.yml"
+    config.write_text(
+        yaml.safe_dump({"pools": POOLS, "stores": STORES, "grace": {"file": "grace.yml"}})
+    )
+    answer = run(tmp_path, "runbook", "render", "--config.file", str(config), "--out", "runbook")
+    assert answer.code != 0
+    assert "has expired" in answer.err
+    assert "orphanwatch grace" in answer.err
+    assert not (tmp_path / "runbook").exists()
+
+
+def test_served_pages_say_that_a_measurement_expired() -> None:
+    """What is served goes on with the proposal, and says why it is one."""
+    config = measured().as_of(Instant(VALID_UNTIL + 1))
+    text = section(render_all(config)["service-page.md"], "Threshold")
+    assert LINE.findall(text) == ["1s"]
+    assert "| Source | `proposal`: the measured grace is not used, " in text
+    assert "has expired" in text
 
 
 def test_rollback_order() -> None:
@@ -109,8 +222,7 @@ def test_rollback_order() -> None:
     text = page(
         "service-page", reopen_hold="7m", pools={"o": {"role": "overflow", "grace_seconds": 2}}
     )
-    section = text.split("## Rollback")[1].split("## Alerts")[0]
-    steps = re.findall(r"^(\d)\. (.+)$", section, re.MULTILINE)
+    steps = re.findall(r"^(\d)\. (.+)$", section(text, "Rollback"), re.MULTILINE)
     assert [number for number, _ in steps] == ["1", "2", "3", "4", "5"]
     for (_, step), words in zip(
         steps,
@@ -124,6 +236,38 @@ def test_rollback_order() -> None:
         strict=True,
     ):
         assert step.startswith(words)
+
+
+def test_rollback_steps_are_whole() -> None:
+    """Each step of the rollback says how, how it is undone, and what else it touches."""
+    text = section(page("service-page"), "Rollback")
+    for step in re.split(r"^\d\. ", text, flags=re.MULTILINE)[1:]:
+        assert re.findall(r"^   - (How|Undo|Blast radius): \S", step, re.MULTILINE) == [
+            "How",
+            "Undo",
+            "Blast radius",
+        ]
+
+
+def test_what_to_trust() -> None:
+    """The decision table has the four numbers, each with what it is good for and what not."""
+    table = section(page("service-page"), "Which number to trust for what")
+    found = re.findall(r"^\| ([A-Z][\w ]+) \| (.+) \| (.+) \|$", table, re.MULTILINE)
+    assert [number for number, _, _ in found] == [
+        "Queue age",
+        "Utilization",
+        "Deadline slack",
+        "Orphan token delta",
+    ]
+
+
+def test_hops_are_those_of_diagnose_and_drill() -> None:
+    """The page names the hops as ``diagnose`` and the drill do, in the same words."""
+    table = section(page("service-page"), "The hops")
+    found = re.findall(
+        r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE
+    )
+    assert found == [(str(hop), HOP_WORDS[hop], HOP_STEPS[hop]) for hop in Hop]
 
 
 def test_verdicts_in_order() -> None:
@@ -140,16 +284,20 @@ def test_owners() -> None:
         "overflow": {"role": "overflow", "owner": "Batch team"},
     }
     service = page("service-page", pools=pools)
-    assert "| Serving team (`paid`) |" in service
-    assert "| Batch team (`overflow`) |" in service
+    assert "| Owner | Batch team (`overflow`), Serving team (`paid`) |" in service
+    hops = section(service, "The hops")
+    assert hops.count("| Batch team (`overflow`) |") == 3
+    assert "| you, who are on call for llm-inference |" in hops
     for name in ALERT_NAMES:
-        assert "| Owner of the overflow pools | Batch team |" in page(name, pools=pools)
+        assert "| Owner | Batch team (`overflow`), Serving team (`paid`) |" in page(
+            name, pools=pools
+        )
 
 
 def test_wrong_bets() -> None:
     """Six conditions make free overflow the wrong bet, each with its fail-closed query."""
-    section = page("service-page").split("## When free overflow")[1].split("## Rollback")[0]
-    shown = re.findall(r'orphan_fail_closed\{condition="(\w+)"\}', section)
+    text = section(page("service-page"), "When free overflow is the wrong bet")
+    shown = re.findall(r'orphan_fail_closed\{condition="(\w+)"\}', text)
     assert shown == [
         "cancel_slower_than_slack",
         "no_cancel_channel",
