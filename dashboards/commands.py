@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.options import artifact_options, deliver
+from orphanwatch.exporter.options import artifact_options, deliver, load_to_render
 
 
 @click.group()
@@ -23,5 +22,5 @@ def build(context: click.Context, config_file: Path, out: Path, *, check: bool) 
     # The Grafana library is heavy, and only this command needs it.
     from orphanwatch.dashboards.build import build as build_dashboards  # noqa: PLC0415
 
-    files = build_dashboards(load_config(config_file))
+    files = build_dashboards(load_to_render(config_file))
     context.exit(deliver(files, out, check=check, again="dashboards build"))

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from orphanwatch.dashboards import panels, queries
+from orphanwatch.dashboards import lines, panels, queries
 from orphanwatch.dashboards.links import Panel
-from orphanwatch.dashboards.panels import AnyPanel, Frame, Query, State
+from orphanwatch.dashboards.panels import AnyPanel, Canvas, Frame, Query, State
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 
@@ -14,35 +14,38 @@ OPEN_CLOSED: Final = (State(1, "open", panels.GREEN), State(0, "closed", panels.
 
 def gate(config: Config) -> list[AnyPanel]:
     """Return admission and its conditions, slack against lease age, and the grace."""
-    allowed = queries.lowest(config, queries.select(names.OVERFLOW_ADMISSION_ALLOWED))
+    allowed = queries.lowest(config, queries.select(config, names.OVERFLOW_ADMISSION_ALLOWED))
     return [
-        panels.timeline(
+        Canvas(config).timeline(
             Frame(
                 Panel.ADMISSION,
                 "Overflow admission",
                 "Open only while no fail-closed condition holds. No bar: unknown, so closed.",
+                "unknown, so treat overflow as closed.",
                 width=8,
             ),
             (Query("A", allowed, "{{pool}} · {{job}}"),),
             OPEN_CLOSED,
         ),
-        panels.timeline(
+        Canvas(config).timeline(
             Frame(
                 Panel.FAIL_CLOSED,
                 "Why overflow fails closed",
                 "Each fail-closed condition by pool; any one is enough to close admission.",
+                "a condition that can't be judged has no bar, and keeps admission closed.",
                 width=16,
             ),
             (Query("A", queries.gauge(config, names.FAIL_CLOSED), "{{pool}} · {{condition}}"),),
             HOLDS,
         ),
         _slack(config),
-        panels.graph(
+        Canvas(config).graph(
             Frame(
                 Panel.GRACE,
                 "Cancel grace in force",
                 "How long a cancel may take to reach the worker before its work counts as orphan. "
                 "A proposal until it has been measured.",
+                "the exporter isn't scraped.",
                 width=12,
             ),
             "s",
@@ -52,13 +55,14 @@ def gate(config: Config) -> list[AnyPanel]:
 
 
 def _slack(config: Config) -> AnyPanel:
-    slack = queries.lowest(config, queries.select(names.DEADLINE_SLACK_SECONDS_MIN))
-    panel = panels.graph(
+    slack = queries.lowest(config, queries.select(config, names.DEADLINE_SLACK_SECONDS_MIN))
+    panel = Canvas(config).graph(
         Frame(
             Panel.SLACK,
             "Lease age against deadline slack",
             "Shed when lease age plus grace exceeds deadline slack. Right axis: the live leases "
             "for which that holds. Slack below zero is a deadline already missed.",
+            "no lease is live, no live task has a deadline, or a store can't be read.",
             width=12,
         ),
         "s",
@@ -69,7 +73,11 @@ def _slack(config: Config) -> AnyPanel:
                 queries.gauge(config, names.LEASE_AGE_SECONDS_MAX),
                 "oldest heartbeat · {{pool}}",
             ),
-            Query("C", queries.gauge(config, names.SHED_DUE_LEASES), "shed due · {{pool}}"),
+            Query(
+                "C",
+                queries.total(queries.gauge(config, names.SHED_DUE_LEASES), names.POOL),
+                "shed due, all chosen pools",
+            ),
         ),
     )
-    return panels.right_axis(panel, "C", "short", "leases", panels.RED)
+    return lines.right_axis(panel, "C", "short", "leases", panels.RED)

@@ -1,17 +1,17 @@
 """The overview: can the detector see, then the split, then the proof, then what to do about it."""
 
-from grafana_foundation_sdk.builders import dashboard as builders
+from typing import Final
 
-from orphanwatch.dashboards import evidence
-from orphanwatch.dashboards.frame import empty_dashboard, encode
-from orphanwatch.dashboards.gate import gate
-from orphanwatch.dashboards.links import OVERVIEW_UID, PANEL_OF_ALERT, SERVICE_PAGE, page_url
-from orphanwatch.dashboards.sight import sight
+from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.dashboards import evidence, frame, gate, sight, waste
+from orphanwatch.dashboards.links import SERVICE_PAGE, Dashboard, Panel
+from orphanwatch.dashboards.panels import AnyPanel, page
+from orphanwatch.dashboards.verdict import verdict
 from orphanwatch.exporter.config import Config
+from orphanwatch.runbooks.panel import panel_text
 
-FILE = f"{OVERVIEW_UID}.json"
-FIRST_ROW_ID = 101  # well above the panels' own
-PURPOSE = (
+FILE: Final = f"{Dashboard.OVERVIEW}.json"
+PURPOSE: Final = (
     "Calm queue, rising spend, nobody waiting: is the stack decoding for clients that left? "
     "Read it from the top; a gap means unknown, never zero."
 )
@@ -19,26 +19,24 @@ PURPOSE = (
 
 def overview(config: Config) -> str:
     """Return the overview dashboard as JSON."""
-    built = empty_dashboard(config, OVERVIEW_UID, "Orphanwatch / Overview", PURPOSE)
-    rows = (
-        ("Can the detector see?", sight(config)),
+    rows: list[frame.Row] = [
+        ("Can the detector see?", [verdict(config), *sight.sight(config)]),
         ("The split: queue depth and token spend on one time axis", evidence.split(config)),
         ("The proof: tokens charged to tasks that nobody waits for", evidence.tokens(config)),
         ("Leases alive past their cutoff", evidence.leases(config)),
+        ("What it costs, in the time shown", waste.waste(config)),
         ("Who waits, and what runs twice", evidence.work(config)),
-        ("Overflow: open or closed, and how much slack is left", gate(config)),
-    )
-    for place, (title, row) in enumerate(rows):
-        built = built.with_row(builders.Row(title).id(FIRST_ROW_ID + place))
-        for panel in row:
-            built = built.with_panel(panel.links([_page_link(config, panel.build().id_val)]))
-    return encode(built)
+        ("Overflow: open or closed, and how much slack is left", gate.gate(config)),
+        ("What to do", [_service_page(config)]),
+    ]
+    return frame.render(config, Dashboard.OVERVIEW, PURPOSE, rows, (waste.price_variable(),))
 
 
-def _page_link(config: Config, panel: int | None) -> builders.DashboardLink:
-    page = next((name for name, shown in PANEL_OF_ALERT.items() if shown == panel), SERVICE_PAGE)
-    return (
-        builders.DashboardLink(f"What to do: {page}")
-        .url(page_url(config, page))
-        .target_blank(target_blank=True)
+def _service_page(config: Config) -> AnyPanel:
+    return page(
+        Panel.WHAT_TO_DO,
+        "Service page",
+        "The runbook's service page as it was when this dashboard was built: the threshold line, "
+        "the shed rules, the rollback.",
+        panel_text(config, SERVICE_PAGE, ALERTS),
     )

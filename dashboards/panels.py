@@ -1,13 +1,27 @@
-"""The three kinds of panel we draw: a graph, a big number, a timeline of states."""
+"""The kinds of panel we draw: a graph, a heatmap, a timeline of states, words, and totals."""
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from grafana_foundation_sdk.builders import common as common_builders
-from grafana_foundation_sdk.builders import dashboard as builders
-from grafana_foundation_sdk.builders import prometheus, stat, statetimeline, timeseries
+from grafana_foundation_sdk.builders import (
+    heatmap as heatmaps,
+)
+from grafana_foundation_sdk.builders import (
+    prometheus,
+    stat,
+    statetimeline,
+    timeseries,
+)
+from grafana_foundation_sdk.builders import text as texts
 from grafana_foundation_sdk.models import common, dashboard
+from grafana_foundation_sdk.models import heatmap as heatmap_models
+from grafana_foundation_sdk.models import text as text_models
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
+from orphanwatch.dashboards import queries
 from orphanwatch.dashboards.links import Panel
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import format_duration
 
 DATA_SOURCE: Final = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -15,11 +29,12 @@ GREEN: Final = "green"
 YELLOW: Final = "yellow"
 RED: Final = "red"
 BLUE: Final = "blue"
+PURPLE: Final = "purple"
 
 NO_DATA: Final = "no data: unknown, not zero"
 
-
-AnyPanel = timeseries.Panel | stat.Panel | statetimeline.Panel
+AnyPanel = timeseries.Panel | stat.Panel | statetimeline.Panel | heatmaps.Panel | texts.Panel
+P = TypeVar("P", timeseries.Panel, stat.Panel, statetimeline.Panel, heatmaps.Panel)
 
 
 class Query(NamedTuple):
@@ -44,133 +59,148 @@ class Frame(NamedTuple):
     panel: Panel
     title: str
     description: str
+    unknown: str
+    """What it means when the panel has no data, and what to do then."""
     width: int
     height: int = 8
+    no_data: str = NO_DATA
+    """What stands in the panel instead of a value."""
 
 
-def graph(frame: Frame, unit: str, queries: tuple[Query, ...]) -> timeseries.Panel:
-    """Return lines over time. A gap is drawn as a gap: unknown is never zero."""
-    panel = (
-        timeseries.Panel()
-        .id(frame.panel.value)
-        .title(frame.title)
-        .description(frame.description)
-        .span(frame.width)
-        .height(frame.height)
-        .datasource(DATA_SOURCE)
-        .unit(unit)
-        .axis_soft_min(0)
-        .line_width(2)
-        .fill_opacity(8)
-        .span_nulls(span_nulls=False)
-        .show_points(common.VisibilityMode.AUTO)
-        .no_value(NO_DATA)
-        .legend(_legend())
-        .tooltip(_tooltip())
-    )
-    return panel.targets([_target(query) for query in queries])
+class Canvas:
+    """Makes panels for one config: each query is asked at the scrape interval or slower."""
+
+    def __init__(self, config: Config) -> None:
+        self._step = format_duration(config.scrape_interval)
+
+    def graph(self, frame: Frame, unit: str, wanted: tuple[Query, ...]) -> timeseries.Panel:
+        """Return lines over time. A gap is drawn as a gap: unknown is never zero."""
+        panel = (
+            timeseries.Panel()
+            .unit(unit)
+            .axis_soft_min(0)
+            .line_width(2)
+            .fill_opacity(8)
+            .span_nulls(span_nulls=False)
+            .show_points(common.VisibilityMode.AUTO)
+            .legend(_legend())
+            .tooltip(_tooltip())
+        )
+        return self._framed(panel, frame).targets([self._over_time(query) for query in wanted])
+
+    def heatmap(self, frame: Frame, unit: str, wanted: Query) -> heatmaps.Panel:
+        """Return a histogram's buckets over time: the darker, the more observations."""
+        color = (
+            heatmaps.HeatmapColorOptions()
+            .mode(heatmap_models.HeatmapColorMode.SCHEME)
+            .scheme("Oranges")
+            .steps(64)
+        )
+        panel = (
+            heatmaps.Panel()
+            .unit("short")
+            .calculate(calculate=False)
+            .rows_frame(
+                heatmaps.RowsHeatmapOptions().layout(common.HeatmapCellLayout.LE).value("samples")
+            )
+            .color(color)
+            .y_axis(heatmaps.YAxisConfig().unit(unit).axis_label("took at most"))
+            # An empty bucket stays the colour of the paper.
+            .filter_values(heatmaps.FilterValueRange().le(1e-9))
+            .cell_gap(1)
+            .exemplars_color(BLUE)
+            .show_legend()
+            .show_tooltip()
+        )
+        return self._framed(panel, frame).targets(
+            [self._over_time(wanted).format(PromQueryFormat.HEATMAP)]
+        )
+
+    def big_number(
+        self, frame: Frame, wanted: tuple[Query, ...], states: tuple[State, ...]
+    ) -> stat.Panel:
+        """Return the newest values, as words on the colour of their state."""
+        panel = (
+            self._stat("none")
+            .mappings(mappings(states))
+            .color_mode(common.BigValueColorMode.BACKGROUND_SOLID)
+        )
+        return self._framed(panel, frame).targets([self._over_time(query) for query in wanted])
+
+    def newest(self, frame: Frame, unit: str, wanted: tuple[Query, ...]) -> stat.Panel:
+        """Return what is known at the end of the time shown, as one number for each series."""
+        panel = self._stat(unit).color_mode(common.BigValueColorMode.VALUE)
+        return self._framed(panel, frame).targets(
+            [self._target(query).instant() for query in wanted]
+        )
+
+    def timeline(
+        self, frame: Frame, wanted: tuple[Query, ...], states: tuple[State, ...]
+    ) -> statetimeline.Panel:
+        """Return one bar per series that changes colour with its state; a gap is unknown."""
+        panel = (
+            statetimeline.Panel()
+            .unit("none")
+            .mappings(mappings(states))
+            .show_value(common.VisibilityMode.NEVER)
+            .merge_values(merge_values=True)
+            .row_height(0.8)
+            .legend(_legend())
+            .tooltip(_tooltip())
+        )
+        return self._framed(panel, frame).targets([self._over_time(query) for query in wanted])
+
+    def _stat(self, unit: str) -> stat.Panel:
+        return (
+            stat.Panel()
+            .unit(unit)
+            .graph_mode(common.BigValueGraphMode.NONE)
+            .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
+            .reduce_options(common_builders.ReduceDataOptions().calcs(["last"]))
+        )
+
+    def _framed(self, panel: P, frame: Frame) -> P:
+        return (
+            panel.id(frame.panel.id)
+            .title(frame.title)
+            .description(f"{frame.description} No data: {frame.unknown}")
+            .span(frame.width)
+            .height(frame.height)
+            .datasource(DATA_SOURCE)
+            .no_value(frame.no_data)
+        )
+
+    def _over_time(self, query: Query) -> prometheus.Dataquery:
+        target = self._target(query).range()
+        return target.exemplar(exemplar=True) if queries.counts(query.expr) else target
+
+    def _target(self, query: Query) -> prometheus.Dataquery:
+        return (
+            prometheus.Dataquery()
+            .ref_id(query.ref)
+            .datasource(DATA_SOURCE)
+            .expr(query.expr)
+            .legend_format(query.legend)
+            .interval(self._step)
+        )
 
 
-def big_number(frame: Frame, queries: tuple[Query, ...], states: tuple[State, ...]) -> stat.Panel:
-    """Return the newest values, as words on the colour of their state."""
-    panel = (
-        stat.Panel()
-        .id(frame.panel.value)
-        .title(frame.title)
-        .description(frame.description)
-        .span(frame.width)
-        .height(frame.height)
-        .datasource(DATA_SOURCE)
-        .unit("none")
-        .mappings(_mappings(states))
-        .color_mode(common.BigValueColorMode.BACKGROUND_SOLID)
-        .graph_mode(common.BigValueGraphMode.NONE)
-        .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
-        .reduce_options(common_builders.ReduceDataOptions().calcs(["last"]))
-        .no_value(NO_DATA)
-    )
-    return panel.targets([_target(query) for query in queries])
-
-
-def timeline(
-    frame: Frame, queries: tuple[Query, ...], states: tuple[State, ...]
-) -> statetimeline.Panel:
-    """Return one bar per series that changes colour with its state; a gap is unknown."""
-    panel = (
-        statetimeline.Panel()
-        .id(frame.panel.value)
-        .title(frame.title)
-        .description(frame.description)
-        .span(frame.width)
-        .height(frame.height)
-        .datasource(DATA_SOURCE)
-        .unit("none")
-        .mappings(_mappings(states))
-        .show_value(common.VisibilityMode.NEVER)
-        .merge_values(merge_values=True)
-        .row_height(0.8)
-        .no_value(NO_DATA)
-        .legend(_legend())
-        .tooltip(_tooltip())
-    )
-    return panel.targets([_target(query) for query in queries])
-
-
-def threshold_line(panel: timeseries.Panel, value: float) -> timeseries.Panel:
-    """Return the panel with a dashed line at the number that the rule compares with."""
-    style = common_builders.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
-    steps = [dashboard.Threshold(None, GREEN), dashboard.Threshold(value, RED)]
-    return panel.thresholds(
-        builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
-    ).thresholds_style(style)
-
-
-def limit_line(panel: timeseries.Panel, ref: str) -> timeseries.Panel:
-    """Return the panel with one query drawn thin and dashed: a limit or a baseline."""
-    return panel.override_by_query(
-        ref,
-        [
-            dashboard.DynamicConfigValue("custom.lineStyle", {"fill": "dash", "dash": [8, 8]}),
-            dashboard.DynamicConfigValue("custom.lineWidth", 1),
-            dashboard.DynamicConfigValue("custom.fillOpacity", 0),
-        ],
-    )
-
-
-def restate(panel: statetimeline.Panel, ref: str, states: tuple[State, ...]) -> statetimeline.Panel:
-    """Return the timeline with words and colours of its own for one query."""
-    return panel.override_by_query(
-        ref, [dashboard.DynamicConfigValue("mappings", _mappings(states))]
-    )
-
-
-def right_axis(
-    panel: timeseries.Panel, ref: str, unit: str, label: str, color: str
-) -> timeseries.Panel:
-    """Return the panel with one query on a second axis, with a unit and colour of its own."""
-    return panel.override_by_query(
-        ref,
-        [
-            dashboard.DynamicConfigValue("unit", unit),
-            dashboard.DynamicConfigValue("custom.axisPlacement", "right"),
-            dashboard.DynamicConfigValue("custom.axisLabel", label),
-            dashboard.DynamicConfigValue("color", {"mode": "fixed", "fixedColor": color}),
-        ],
-    )
-
-
-def _target(query: Query) -> prometheus.Dataquery:
+def page(panel: Panel, title: str, description: str, markdown: str) -> texts.Panel:
+    """Return a panel of the whole width that holds words; it asks nothing."""
     return (
-        prometheus.Dataquery()
-        .ref_id(query.ref)
-        .datasource(DATA_SOURCE)
-        .expr(query.expr)
-        .legend_format(query.legend)
-        .range()
+        texts.Panel()
+        .id(panel.id)
+        .title(title)
+        .description(description)
+        .span(24)
+        .height(20)
+        .mode(text_models.TextMode.MARKDOWN)
+        .content(markdown)
     )
 
 
-def _mappings(states: tuple[State, ...]) -> list[dashboard.ValueMapping]:
+def mappings(states: tuple[State, ...]) -> list[dashboard.ValueMapping]:
+    """Return the words and colours of states, with unknown as one of them."""
     options = {
         str(state.value): dashboard.ValueMappingResult(
             text=state.text, color=state.color, index=place

@@ -4,51 +4,95 @@ Two exporters that watch one stack report the same numbers. So nothing is summed
 labels: a query takes the worst replica, and all other labels (job, cluster, pool) stay.
 """
 
+from typing import Final
+
+from orphanwatch.alerts import promql
+from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.names import Family
+from orphanwatch.exporter.names import ARM_STORES, Family
 
-RATE_RANGE = "$__rate_interval"
-SCOPE = 'job=~"$job",instance=~"$instance"'
-
-
-def select(family: Family | str, matchers: str = "") -> str:
-    """Return a selector of one sample name, kept to the chosen jobs and instances."""
-    return f"{family}{{{matchers + ',' if matchers else ''}{SCOPE}}}"
+RATE_RANGE: Final = "$__rate_interval"
+SEEN_RANGE: Final = "$__range"
+"""The whole time that the dashboard shows."""
+SCOPE: Final = ('job=~"$job"', 'instance=~"$instance"')
+CHOSEN_POOLS: Final = f'{names.POOL}=~"$pool"'
 
 
-def replicas(config: Config) -> str:
-    """Return the grouping that folds replicas into one."""
-    return f"without ({', '.join(config.replica_labels)})"
+def select(
+    config: Config, family: Family | str, *matchers: str, part: str = "", every_pool: bool = False
+) -> str:
+    """Return a selector of one sample name, kept to the chosen jobs, instances and pools.
+
+    ``part`` is a histogram's ``_bucket``, ``_sum`` or ``_count``. ``every_pool`` looks past the
+    choice of pools: a verdict holds for the whole stack.
+    """
+    has_pools = isinstance(family, Family) and names.POOL in family.labels and not every_pool
+    pools = (CHOSEN_POOLS,) if has_pools else ()
+    return promql.select(config, f"{family}{part}", *matchers, *pools, *SCOPE)
 
 
-def highest(config: Config, inner: str) -> str:
+def without(config: Config, *labels: str) -> str:
+    """Return the grouping that folds replicas, and further labels, into one."""
+    return f"without ({', '.join((*config.replica_labels, *labels))})"
+
+
+def highest(config: Config, inner: str, *labels: str) -> str:
     """Return the highest of the replicas: for evidence, where seeing more is worse."""
-    return f"max {replicas(config)} ({inner})"
+    return f"max {without(config, *labels)} ({inner})"
 
 
-def lowest(config: Config, inner: str) -> str:
+def lowest(config: Config, inner: str, *labels: str) -> str:
     """Return the lowest of the replicas: for permissions and sight, where less is worse."""
-    return f"min {replicas(config)} ({inner})"
+    return f"min {without(config, *labels)} ({inner})"
 
 
-def gauge(config: Config, family: Family, matchers: str = "") -> str:
+def gauge(config: Config, family: Family, *matchers: str) -> str:
     """Return a gauge, the highest of the replicas."""
-    return highest(config, select(family, matchers))
+    return highest(config, select(config, family, *matchers))
 
 
-def per_second(config: Config, family: Family) -> str:
+def total(inner: str, *labels: str) -> str:
+    """Return the sum over labels of ours, of a query whose replicas are folded already."""
+    return f"sum without ({', '.join(labels)}) ({inner})"
+
+
+def arms() -> str:
+    """Return the matcher of the stores that the two arms need."""
+    return promql.equals(names.STORE, *ARM_STORES)
+
+
+def per_second(config: Config, family: Family, *, part: str = "") -> str:
     """Return a counter's rate, the highest of the replicas."""
-    return highest(config, f"rate({select(family)}[{RATE_RANGE}])")
+    return highest(config, f"rate({select(config, family, part=part)}[{RATE_RANGE}])")
+
+
+def seen(config: Config, family: Family) -> str:
+    """Return what a counter counted in the time shown, the highest of the replicas."""
+    return highest(config, f"increase({select(config, family)}[{SEEN_RANGE}])")
 
 
 def mean_seconds(config: Config, family: Family) -> str:
     """Return a histogram's mean observation, the highest of the replicas."""
-    total = f"rate({select(f'{family}_sum')}[{RATE_RANGE}])"
-    count = f"rate({select(f'{family}_count')}[{RATE_RANGE}])"
-    return highest(config, f"{total} / ({count} > 0)")
+    sums = f"rate({select(config, family, part='_sum')}[{RATE_RANGE}])"
+    count = f"rate({select(config, family, part='_count')}[{RATE_RANGE}])"
+    return highest(config, f"{sums} / ({count} > 0)")
 
 
 def quantile_seconds(config: Config, family: Family, quantile: float) -> str:
-    """Return a histogram's quantile, the highest of the replicas."""
-    buckets = f"rate({select(f'{family}_bucket')}[{RATE_RANGE}])"
-    return highest(config, f"histogram_quantile({quantile}, {buckets})")
+    """Return a histogram's quantile, the highest of the replicas; no value without a sample.
+
+    Of no sample at all Prometheus makes NaN, which is no number and so is left out.
+    """
+    buckets = f"rate({select(config, family, part='_bucket')}[{RATE_RANGE}])"
+    return highest(config, f"histogram_quantile({promql.number(quantile)}, {buckets}) >= 0")
+
+
+def bucket_counts(config: Config, family: Family) -> str:
+    """Return how many observations fell into each bucket, of all chosen pools and jobs."""
+    counts = f"increase({select(config, family, part='_bucket')}[{RATE_RANGE}])"
+    return f"sum by (le) ({highest(config, counts)})"
+
+
+def counts(expr: str) -> bool:
+    """Return whether a query reads counters, whose samples may carry exemplars."""
+    return "rate(" in expr or "increase(" in expr
