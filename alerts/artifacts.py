@@ -27,9 +27,8 @@ def build(config: Config) -> dict[str, str]:
 
     Raises ``RenderError`` that names the key of a config from which no sound rule can be made.
     """
-    _check_replica_labels(config)
     return {
-        RULES: document_text(rule_file(config, ALERTS)),
+        RULES: rules_text(config),
         RULE_TESTS: document_text(
             promtool_file(config, ALERTS, stories(config, ALERTS), RULES),
             f"Run with: promtool test rules {RULE_TESTS}",
@@ -40,11 +39,32 @@ def build(config: Config) -> dict[str, str]:
         ),
         ALERTMANAGER: document_text(
             routing(config, ALERTS),
-            "To merge into your own: the route below route.routes, the receivers with your pager",
-            "in them, the inhibit_rules as they are. With several clusters behind it, give each",
-            "inhibition an `equal` list of the labels that tell them apart.",
+            *_merging(config),
         ),
     }
+
+
+def rules_text(config: Config) -> str:
+    """Return the rule file alone, for whoever only reads it; raises as ``build`` does."""
+    _check_replica_labels(config)
+    return document_text(rule_file(config, ALERTS))
+
+
+def _merging(config: Config) -> tuple[str, ...]:
+    """Return what to do with the Alertmanager part."""
+    first = ("To merge into your own: the route below route.routes, the receivers with your pager",)
+    if config.selector:
+        return (
+            *first,
+            "in them, the inhibit_rules as they are. All of it is about one service, so the files",
+            "of several merge into one. Capacity alerts are muted where they carry the labels of",
+            "`selector`; where yours do not, say with `capacity_alerts` which are this service's.",
+        )
+    return (
+        *first,
+        "in them, the inhibit_rules as they are. With several clusters behind it, give each",
+        "inhibition an `equal` list of the labels that tell them apart.",
+    )
 
 
 def _check_replica_labels(config: Config) -> None:

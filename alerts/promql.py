@@ -1,8 +1,10 @@
 """Small pieces of PromQL: exact numbers, durations, and one verdict from all replicas."""
 
+import re
 from decimal import Decimal
 
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config_selector import Matcher, Operator
 from orphanwatch.exporter.instants import SECOND, format_duration
 
 
@@ -11,9 +13,37 @@ def number(value: float) -> str:
     return _plain(Decimal(repr(value)))
 
 
+def percent(ratio: float) -> str:
+    """Return a ratio as an exact percentage: 0.07 is ``7%``."""
+    return f"{_plain(Decimal(repr(ratio)) * 100)}%"
+
+
+def part_of(ratio: float, whole: float) -> float:
+    """Return that part of a whole, multiplied as decimals: 0.07 of 1000 is 70."""
+    return float(Decimal(repr(ratio)) * Decimal(repr(whole)))
+
+
 def seconds(length: int) -> str:
     """Return a length of time as exact seconds, for a comparison with a metric in seconds."""
     return _plain(Decimal(length) / SECOND)
+
+
+def select(config: Config, metric: object, *matchers: str) -> str:
+    """Return the selector of a metric's series: of this service only, where ``selector`` is set.
+
+    ``matchers`` are PromQL, such as ``key="worker"``. Every selector of a rule, a page and a
+    panel is made here, and so are those within ``absent_over_time``.
+    """
+    every = (*matchers, *(str(matcher) for matcher in config.selector_matchers))
+    return f"{metric}{{{','.join(every)}}}" if every else str(metric)
+
+
+def equals(label: str, *values: str) -> str:
+    """Return the matcher of a label that has one of these values, each taken literally."""
+    if len(values) == 1:
+        return str(Matcher(label, Operator.EQUAL, values[0]))
+    alternatives = "|".join(_literal(value) for value in values)
+    return str(Matcher(label, Operator.MATCHES, alternatives))
 
 
 def within(selector: object, length: int) -> str:
@@ -29,6 +59,11 @@ def across_replicas(config: Config, vector: str) -> str:
 def indented(expr: str) -> str:
     """Return an expression moved right by one level."""
     return "\n".join(f"  {line}" for line in expr.splitlines())
+
+
+def _literal(value: str) -> str:
+    # Not re.escape: RE2 refuses some of what that escapes, such as a space.
+    return re.sub(r"[.+*?()|\[\]{}^$\\]", r"\\\g<0>", value)
 
 
 def _plain(value: Decimal) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Rule, Variation
 from orphanwatch.alerts.documents import Document
+from orphanwatch.alerts.links import filled_dashboard_url
 from orphanwatch.alerts.rules import rule_annotations, rule_labels
+from orphanwatch.alerts.selector_labels import chosen, chosen_by_equality
 from orphanwatch.alerts.templates import spoken
 from orphanwatch.alerts.timing import evaluation_interval
 from orphanwatch.alerts.traces import Series, every_fourth_missed, written
@@ -58,15 +60,17 @@ class _Writer:
         return {kind: tests for kind, tests in both.items() if tests}
 
     def _vary(self, series: tuple[Series, ...], variation: Variation) -> Iterator[Series]:
+        ours = chosen(self._config)
         for one in series:
+            labels = {**ours, **one.labels}
             if variation is Variation.PLAIN:
-                yield one
+                yield Series(one.family, one.trace, labels)
             elif variation is Variation.MISSED:
-                yield Series(one.family, every_fourth_missed(one.trace), one.labels)
+                yield Series(one.family, every_fourth_missed(one.trace), labels)
             else:
                 label = self._config.replica_labels[0]
                 for replica in ("replica-a", "replica-b"):
-                    yield Series(one.family, one.trace, one.labels | {label: replica})
+                    yield Series(one.family, one.trace, {**labels, label: replica})
 
     def _at(self, scrape: int) -> str:
         return format_duration(scrape * self._config.scrape_interval)
@@ -82,15 +86,18 @@ class _Writer:
         alert = self._alerts[name]
         rule = self._rule(alert, firing)
         annotations = rule_annotations(self._config, alert, rule)
-        return {
-            "exp_labels": rule_labels(rule)
-            | {key: str(text) for key, text in firing.labels.items()},
-            "exp_annotations": annotations | {"description": spoken(rule.description, firing)},
+        ours = chosen_by_equality(self._config) if firing.by_absence else chosen(self._config)
+        own = {key: str(text) for key, text in firing.labels.items()}
+        labels = {**ours, **rule_labels(self._config, rule), **own}
+        words = {
+            "description": spoken(rule.description, firing),
+            "dashboard_url": filled_dashboard_url(self._config, name, labels),
         }
+        return {"exp_labels": labels, "exp_annotations": annotations | words}
 
     def _rule(self, alert: Alert, firing: Firing) -> Rule:
         for rule in alert.rules(self._config):
-            if rule.severity is firing.severity:
+            if rule.severity is firing.severity and rule.labels.items() <= firing.labels.items():
                 return rule
         raise RenderError(f"{alert.name} has no rule of severity {firing.severity} to test")
 

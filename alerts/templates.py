@@ -18,11 +18,18 @@ def spoken(description: str, firing: Firing) -> str:
     for template, words in firing.words.items():
         text = text.replace(template, words)
     text = text.replace("{{ $value | humanize }}", humanized(firing.value))
+    text = text.replace("{{ $value | humanizePercentage }}", f"{firing.value * 100:.4g}%")
     for label, value in firing.labels.items():
         text = text.replace(f"{{{{ $labels.{label} }}}}", value)
     if "{{" in text:
         raise RenderError(f"a rule's test does not say what its description becomes: {text}")
     return text
+
+
+def queried(query: str) -> str:
+    """Return PromQL as a string of Go's templates: its own quotes escaped."""
+    escaped = query.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def humanized(value: float) -> str:

@@ -18,6 +18,7 @@ FEW_GRACES: Final = 3
 # Longer intervals leave gaps that Prometheus' five-minute look-back does not bridge.
 LONGEST_EVALUATION_INTERVAL: Final = micros(300)
 LONGEST_SPLIT_HOLD: Final = micros(120)
+SHED_OVERDUE: Final = micros(300)
 
 
 def lookback(config: Config) -> Micros:
@@ -107,3 +108,17 @@ def time_to_page(config: Config, hold: int, before: int = 0) -> Micros:
     """
     seen = config.refresh_interval + HOLD_SCRAPES * config.scrape_interval
     return Micros(before + seen + evaluation_interval(config) + hold)
+
+
+def fault_hold(config: Config) -> Micros:
+    """Return how long a fault must show: longer than one reading, shorter than one window.
+
+    A reading shows for the look-back and till the next refresh. A fault that is counted over a
+    window shows for that window and the look-back, so a single one is enough.
+    """
+    return whole_scrapes(config, lookback(config) + settling(config))
+
+
+def shed_overdue_hold(config: Config) -> Micros:
+    """Return how long leases may be overdue for shedding: five minutes."""
+    return max(SHED_OVERDUE, whole_scrapes(config, 0))

@@ -6,7 +6,9 @@ from typing import Any
 
 import yaml
 
-from orphanwatch.alerts.artifacts import RULES, build
+from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.rules import rule_file
 from orphanwatch.exporter.config import Config, parse_config
 
 STORES: dict[str, dict[str, Any]] = {
@@ -34,9 +36,22 @@ def with_store(name: str, **settings: object) -> dict[str, dict[str, Any]]:
 
 
 def rules_of(config: Config) -> dict[str, dict[str, Any]]:
-    """Return the rules of the generated rule file by alert name."""
-    document = yaml.safe_load(build(config)[RULES])
-    return {rule["alert"]: rule for group in document["groups"] for rule in group["rules"]}
+    """Return the rules of the generated rule file by alert name, the first of each."""
+    by_name: dict[str, dict[str, Any]] = {}
+    for rule in alerting_rules(config):
+        by_name.setdefault(rule["alert"], rule)
+    return by_name
+
+
+def alerting_rules(config: Config) -> list[dict[str, Any]]:
+    """Return every alerting rule of the generated rule file, in its order."""
+    return [rule for rule in all_rules(config) if "alert" in rule]
+
+
+def all_rules(config: Config) -> list[dict[str, Any]]:
+    """Return every rule of the generated rule file, in its order."""
+    document = yaml.safe_load(document_text(rule_file(config, ALERTS)))
+    return [rule for group in document["groups"] for rule in group["rules"]]
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:

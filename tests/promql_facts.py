@@ -1,6 +1,7 @@
 """What a PromQL text is made of, and what promtool answers to it over made-up series."""
 
 import itertools
+import math
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ import promql_parser as promql
 import yaml
 
 from orphanwatch.exporter import names
+from orphanwatch.exporter.board import BUCKET_EDGES
 from orphanwatch.exporter.names import Family, Kind, StoreName
 
 LABEL_VALUES: dict[str, tuple[str, ...]] = {
@@ -42,6 +44,7 @@ HEALTHY: dict[Family, str] = {
     names.ATTACHED_TASKS: "6",
     names.ATTACHED_BASELINE_TASKS: "6",
     names.QUEUE_CALM: "1",
+    names.GRACE_VALID_UNTIL: "9000000",
     names.OVERFLOW_ADMISSION_ALLOWED: "1",
     names.STORE_UP: "1",
     # One good read at each scrape: promtool's clock begins at 0.
@@ -105,10 +108,16 @@ def _family(family: Family, labels: dict[str, str], values: Mapping[Family, str]
     if family.kind is not Kind.HISTOGRAM:
         value = values.get(family, "0")
         return {_name(str(family), labels): value if "x" in value else f"{value}x60"}
-    steps = HEALTHY_COUNTERS.get(family, "0+1x60")
+    # Every observation took between 0.05 and 0.1 s, in an incident longer than the last edge.
+    # An edge is written as the exporter does it.
+    steps = values.get(family, HEALTHY_COUNTERS.get(family, "0+1x60"))
+    fast = 0.1 if family not in values else math.inf
+    buckets = {repr(edge): steps if edge >= fast else "0x60" for edge in BUCKET_EDGES[family]}
     return {
-        _name(f"{family}_bucket", {**labels, "le": "0.1"}): steps,
-        _name(f"{family}_bucket", {**labels, "le": "+Inf"}): steps,
+        **{
+            _name(f"{family}_bucket", {**labels, "le": edge}): counted
+            for edge, counted in {**buckets, "+Inf": steps}.items()
+        },
         _name(f"{family}_sum", labels): "0+0.03x60",
         _name(f"{family}_count", labels): steps,
     }

@@ -1,6 +1,7 @@
 """The ``alerts`` commands, as a user types them."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,9 @@ def test_test_proves_the_rules_with_promtool(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "ok: promtool check rules orphanwatch.rules.yml\n" in result.output
     assert "ok: promtool test rules orphanwatch.rules.test.yml\n" in result.output
+    counted = re.search(r"^coverage: (\d+) of (\d+) rules$", result.output, re.MULTILINE)
+    assert counted
+    assert counted[1] == counted[2] != "0"
 
 
 def test_test_reports_what_promtool_refuses(
@@ -90,6 +94,7 @@ def test_test_reports_what_promtool_refuses(
     assert result.exit_code == 1
     assert "FAILED: promtool test rules orphanwatch.rules.test.yml" in result.output
     assert "no such function" in result.output
+    assert re.search(r"^coverage: 0 of \d+ rules$", result.output, re.MULTILINE)
 
 
 def test_test_without_promtool_says_where_it_comes_from(

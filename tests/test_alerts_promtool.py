@@ -1,5 +1,6 @@
 """The generated unit tests pass in the real promtool, and notice rules that are wrong."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,22 @@ from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.alerts.documents import document_text
 from orphanwatch.alerts.rule_tests import promtool_file
 from orphanwatch.alerts.rules import rule_file
+from orphanwatch.alerts.stories import stories
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
+
+
+def test_the_files_pass_as_they_are_written(tmp_path: Path) -> None:
+    """The rules pass the check, and promtool plays every case against all of them."""
+    files = build(alert_config())
+    (tmp_path / RULES).write_text(files[RULES])
+    (tmp_path / RULE_TESTS).write_text(files[RULE_TESTS])
+    passes(tmp_path)
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param(alert_config(), id="scraped every 15 s"),
         pytest.param(alert_config(scrape_interval="30s", delta_window="2m"), id="every 30 s"),
         pytest.param(alert_config(scrape_interval="60s", delta_window="4m"), id="every minute"),
         pytest.param(
@@ -29,9 +38,16 @@ from orphanwatch.exporter.errors import RenderError
                 delta_window="90s",
                 refresh_interval="20s",
                 grace_seconds=45,
-                thresholds={"token_delta": 100},
+                thresholds={
+                    "token_delta": 100,
+                    "shed_overdue_ratio": 0.07,
+                    "unmatched_spend_ratio": 0.03,
+                },
             ),
             id="nothing is a multiple of anything",
+        ),
+        pytest.param(
+            alert_config(selector='cluster="eu-1",zone=~"a|b",team!=""'), id="one of services"
         ),
         pytest.param(
             alert_config({"leases": STORES["leases"] | {"lease_ttl": "200s"}}, replica_labels=[]),
@@ -39,14 +55,26 @@ from orphanwatch.exporter.errors import RenderError
         ),
     ],
 )
-def test_rules_pass_their_own_tests(config: Config, tmp_path: Path) -> None:
-    """The rules pass the check, and promtool plays every case against them."""
-    files = build(config)
-    (tmp_path / RULES).write_text(files[RULES])
-    (tmp_path / RULE_TESTS).write_text(files[RULE_TESTS])
-    checked = run(tmp_path, "promtool", "check", "rules", "--lint-fatal", RULES)
+def test_rules_of_other_configs_pass_their_own_tests(config: Config, tmp_path: Path) -> None:
+    """Each alert's cases are played against its own rules, the healthy stacks against all.
+
+    Every rule against every case is many times the work, and is done for one config above.
+    """
+    for alerts, told in (
+        *(((alert,), ()) for alert in ALERTS if alert.rules(config)),
+        (tuple(replace(alert, cases=lambda _: ()) for alert in ALERTS), stories(config, ALERTS)),
+    ):
+        (tmp_path / RULES).write_text(document_text(rule_file(config, alerts)))
+        tests = document_text(promtool_file(config, alerts, told, RULES))
+        (tmp_path / RULE_TESTS).write_text(tests)
+        passes(tmp_path)
+
+
+def passes(folder: Path) -> None:
+    """Hold the rules of a folder against promtool's strictest check, and against their tests."""
+    checked = run(folder, "promtool", "check", "rules", "--lint-fatal", RULES)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    tested = run(tmp_path, "promtool", "test", "rules", RULE_TESTS)
+    tested = run(folder, "promtool", "test", "rules", RULE_TESTS)
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
 
@@ -122,6 +150,31 @@ def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(alert: Alert) 
         pytest.param(
             "OrphanDetectorBlind", "max without (instance", "min without (instance",
             id="one blind replica of two that pages",
+        ),
+        pytest.param(
+            "OrphanDuplicateDecoders", "for: 1m30s", "for: 30s", id="a hand-over that warns"
+        ),
+        pytest.param("OrphanDuplicateDecoders", "> 0", ">= 0", id="duplicates from zero on"),
+        pytest.param(
+            "OrphanShedOverdue", "max without (instance", "sum without (instance",
+            id="a ratio that doubles with a second replica",
+        ),
+        pytest.param("OrphanShedOverdue", "> 0.1", ">= 0.1", id="a tenth that is overdue"),
+        pytest.param("OrphanShedOverdue", "for: 5m", "for: 4m", id="less than five minutes"),
+        pytest.param(
+            "OrphanRetryWithoutRetryId", "for: 1m30s", "for: 3m", id="a single retry unseen"
+        ),
+        pytest.param("OrphanLedgerMiskeyed", "60 * last", "last", id="seconds for a window"),
+        pytest.param("OrphanLedgerMiskeyed", "> 0.05", ">= 0.05", id="the allowed part"),
+        pytest.param(
+            "OrphanLedgerMiskeyed", 'key=~"empty|unknown"', 'key="unknown"', id="no empty keys"
+        ),
+        pytest.param(
+            "OrphanLedgerMiskeyed", "sum without (key)", "max without (key)", id="keys apart"
+        ),
+        pytest.param(
+            "OrphanHeartbeatTooSlow", 'condition="heartbeat_too_slow"', 'condition!=""',
+            id="any condition",
         ),
     ],
 )  # fmt: skip

@@ -13,14 +13,22 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+import yaml
 from alert_configs import alert_config, run
 
 from orphanwatch.alerts.artifacts import ALERTMANAGER, build
+from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.alerts.routing import routing
 from orphanwatch.exporter.config import Config
 
-EVIDENCE = ("OrphanTokensAccruing", "OrphanLeasesAlive", "OrphanSplitSignal")
+EVIDENCE = (
+    "OrphanTokensAccruing",
+    "OrphanLeasesAlive",
+    "OrphanSplitSignal",
+    "OrphanDuplicateDecoders",
+)
 NOTICES = ("OrphanGraceUnmeasured", "OrphanOverflowClosed")
-OTHERS_OF_OURS = ("OrphanDuplicateDecoders", "OrphanWasteBudgetBurn", "OrphanDetectorBlind")
+OTHERS_OF_OURS = ("OrphanShedOverdue", "OrphanWasteBudgetBurn", "OrphanDetectorBlind")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +75,10 @@ def test_the_severity_decides_who_is_told(severity: str, receiver: str, tmp_path
         pytest.param("OrphanTokensAccruing", {"ScaleUpPool"}, id="tokens stop capacity alerts"),
         pytest.param("OrphanLeasesAlive", {"ScaleUpPool"}, id="leases stop capacity alerts"),
         pytest.param("OrphanSplitSignal", {"ScaleUpPool"}, id="the split stops capacity alerts"),
-        pytest.param("OrphanDuplicateDecoders", set(), id="another alert stops nothing"),
+        pytest.param(
+            "OrphanDuplicateDecoders", {"ScaleUpPool"}, id="duplicates stop capacity alerts"
+        ),
+        pytest.param("OrphanShedOverdue", set(), id="another alert stops nothing"),
     ],
 )
 def test_a_running_alertmanager_inhibits(source: str, inhibited: set[str], tmp_path: Path) -> None:
@@ -93,6 +104,35 @@ def test_blindness_and_evidence_at_once_reach_the_pager(tmp_path: Path) -> None:
     with alertmanager(tmp_path) as url:
         post(f"{url}/api/v2/alerts", [{"labels": {"alertname": name}} for name in firing])
         assert muted(url, len(firing)) == {"QueueDeep"}
+
+
+@pytest.mark.servers
+def test_a_running_alertmanager_keeps_services_apart(tmp_path: Path) -> None:
+    """With the parts of two services merged, one that is blind mutes nothing of the other."""
+    parts = [
+        routing(alert_config(selector=f'namespace="{name}"', service=name), ALERTS)
+        for name in ("chat", "code")
+    ]
+    merged = parts[0] | {
+        "receivers": [receiver for part in parts for receiver in part["receivers"]],
+        "inhibit_rules": [rule for part in parts for rule in part["inhibit_rules"]],
+    }
+    (tmp_path / ALERTMANAGER).write_text(yaml.safe_dump(merged))
+    firing = [
+        {"alertname": "OrphanDetectorBlind", "service": "chat", "namespace": "chat"},
+        *(
+            {"alertname": name, "service": service, "namespace": service}
+            for service in ("chat", "code")
+            for name in NOTICES
+        ),
+        # The users' own alerts know the namespace and no service of ours.
+        {"alertname": "ScaleUpPool", "namespace": "chat"},
+        {"alertname": "ScaleUpPool", "namespace": "code"},
+    ]
+    with alertmanager(tmp_path) as url:
+        post(f"{url}/api/v2/alerts", [{"labels": labels} for labels in firing])
+        assert muted(url, len(firing), "namespace") == {"chat"}
+        assert muted(url, len(firing)) == {*NOTICES, "ScaleUpPool"}
 
 
 def write(config: Config, folder: Path) -> None:
@@ -140,8 +180,8 @@ def post(url: str, body: object) -> None:
     urllib.request.urlopen(request, timeout=5).close()  # noqa: S310  (our own server)
 
 
-def muted(url: str, expected: int) -> set[str]:
-    """Return the names of the inhibited alerts, once Alertmanager has looked at all."""
+def muted(url: str, expected: int, label: str = "alertname") -> set[str]:
+    """Return a label of the inhibited alerts, once Alertmanager has looked at all."""
     listed: list[Any] = []
 
     def all_looked_at() -> bool:
@@ -152,7 +192,7 @@ def muted(url: str, expected: int) -> set[str]:
         return len(states) == expected and "unprocessed" not in states
 
     until(all_looked_at)
-    return {alert["labels"]["alertname"] for alert in listed if alert["status"]["inhibitedBy"]}
+    return {alert["labels"][label] for alert in listed if alert["status"]["inhibitedBy"]}
 
 
 def until(holds: Any) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import promql_parser
 import pytest
 import yaml
-from alert_configs import STORES, alert_config, rules_of, with_store
+from alert_configs import STORES, alert_config, alerting_rules, all_rules, rules_of, with_store
+from promql_facts import family_of
 
 from orphanwatch.alerts.alert import Alert
 from orphanwatch.alerts.artifacts import ALERTMANAGER, PROMETHEUS_RULE, RULE_TESTS, RULES, build
@@ -15,7 +16,13 @@ from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import parse_duration
-from orphanwatch.exporter.names import FAMILIES, StoreName
+from orphanwatch.exporter.names import StoreName
+
+
+def recorded_names(config: Config) -> set[str]:
+    """Return the names that the recording rules give."""
+    return {rule["record"] for rule in all_rules(config) if "record" in rule}
+
 
 INTERVALS = (
     pytest.param(alert_config(), id="scraped every 15 s"),
@@ -40,20 +47,23 @@ def selectors(node: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("config", INTERVALS)
 def test_expressions_parse_and_name_our_metrics(config: Config) -> None:
-    """A second parser accepts every expression, and every selector is a family we expose."""
-    known = {family.name for family in FAMILIES}
-    for rule in rules_of(config).values():
+    """A second parser accepts every expression; every selector is of our page, or recorded."""
+    recorded = recorded_names(config)
+    for rule in all_rules(config):
         named = {vector.name for vector, _ in selectors(promql_parser.parse(rule["expr"]))}
-        assert named, rule["alert"]
-        assert named <= known
+        assert named, rule
+        assert {name for name in named - recorded if family_of(name) is None} == set()
 
 
 @pytest.mark.parametrize("config", INTERVALS)
 def test_ranges_hold_four_scrapes(config: Config) -> None:
-    """No selector is instant, and no range is shorter than four scrapes."""
-    for rule in rules_of(config).values():
-        for _, length in selectors(promql_parser.parse(rule["expr"])):
-            assert length is not None
+    """Only what is recorded is read at an instant, and no range is shorter than four scrapes."""
+    recorded = recorded_names(config)
+    for rule in all_rules(config):
+        for vector, length in selectors(promql_parser.parse(rule["expr"])):
+            assert (length is None) is (vector.name in recorded), rule
+            if length is None:
+                continue
             assert length.total_seconds() * 1_000_000 >= 4 * config.scrape_interval
 
 
@@ -111,7 +121,9 @@ def test_blindness_names_the_configured_stores(missing: str) -> None:
 
 def test_the_catalogue_has_each_alert_once() -> None:
     """Rules, pages and panels are found by name, so a name stands for one alert."""
-    assert [alert.name for alert in ALERTS] == list(rules_of(alert_config()))
+    names = [alert.name for alert in ALERTS]
+    assert len(set(names)) == len(names)
+    assert set(names) == set(rules_of(alert_config()))
 
 
 @pytest.mark.parametrize("alert", [pytest.param(alert, id=alert.name) for alert in ALERTS])
@@ -120,19 +132,23 @@ def test_style_of_one_alert(alert: Alert) -> None:
     config = alert_config(
         links={"runbook_base_url": "https://wiki/rb/", "dashboard_base_url": "https://grafana/"}
     )
-    rule = rules_of(config)[alert.name]
-    assert list(rule) == ["alert", "expr", "for", "labels", "annotations"]
     assert re.fullmatch(r"Orphan([A-Z][a-z]+){1,5}", alert.name)
     assert len(alert.name) <= 40
-    summary = rule["annotations"]["summary"]
-    assert re.fullmatch(r"[A-Z][^{}]{0,57}\.", summary)
-    assert "{{" in rule["annotations"]["description"]
-    assert "not scale" in rule["annotations"]["description"]
-    assert rule["annotations"]["runbook_url"] == f"https://wiki/rb/{alert.name}"
-    assert rule["annotations"]["dashboard_url"].startswith("https://grafana/d/orphanwatch-overview")
-    assert re.fullmatch(r"at most (\d+[hms])+", rule["annotations"]["time_to_page"])
-    assert rule["labels"] == {"severity": alert.severity}
-    assert {one.severity for one in alert.rules(config)} <= {"critical", "warning", "info"}
+    theirs = [rule for rule in alerting_rules(config) if rule["alert"] == alert.name]
+    for rule in theirs:
+        assert list(rule) == ["alert", "expr", "for", "labels", "annotations"]
+        annotations = rule["annotations"]
+        assert re.fullmatch(r"[A-Z][^{}]{0,57}\.", annotations["summary"])
+        assert "{{" in annotations["description"]
+        assert "not scale" in annotations["description"]
+        assert annotations["runbook_url"] == f"https://wiki/rb/{alert.name}"
+        assert annotations["dashboard_url"].startswith("https://grafana/d/orphanwatch-")
+        assert "viewPanel=" in annotations["dashboard_url"]
+        assert re.fullmatch(r"at most (\d+[dhms])+", annotations["time_to_page"])
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert "{{" not in str(rule["labels"])
+    assert theirs[0]["labels"]["severity"] == alert.severity
+    assert len({str(rule["labels"]) for rule in theirs}) == len(theirs)
 
 
 def test_both_forms_hold_the_same_groups() -> None:

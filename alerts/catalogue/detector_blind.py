@@ -3,14 +3,25 @@
 from typing import Final
 
 from orphanwatch.alerts import timing
-from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Rule, Severity, Variation
-from orphanwatch.alerts.promql import across_replicas, seconds, within
+from orphanwatch.alerts.alert import (
+    Alert,
+    Bearing,
+    Case,
+    Check,
+    Firing,
+    Kind,
+    Rule,
+    Severity,
+    Variation,
+)
+from orphanwatch.alerts.gauge_cases import NO_COUNTER
+from orphanwatch.alerts.promql import across_replicas, equals, seconds, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, climb, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import ACTION_WORDS, Config
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import SECOND, format_duration
-from orphanwatch.exporter.names import Family, StoreName
+from orphanwatch.exporter.names import StoreName
 
 NAME: Final = "OrphanDetectorBlind"
 
@@ -33,8 +44,9 @@ def expr(config: Config) -> str:
 def _store_expr(config: Config, store: StoreName) -> str:
     """Return one store's arms: unreadable, stale, or no exporter that speaks of it."""
     lookback = timing.lookback(config)
-    up = within(_of(names.STORE_UP, store), lookback)
-    success = within(_of(names.STORE_LAST_SUCCESS, store), lookback)
+    up = within(select(config, names.STORE_UP, equals(names.STORE, store)), lookback)
+    read = select(config, names.STORE_LAST_SUCCESS, equals(names.STORE, store))
+    success = within(read, lookback)
     unreadable = across_replicas(config, f"max_over_time({up})")
     # One replica with a good read is sight enough, hence the highest of both.
     last_success = across_replicas(config, f"max_over_time({success})")
@@ -42,10 +54,6 @@ def _store_expr(config: Config, store: StoreName) -> str:
     return (
         f"{unreadable} == 0\nor\ntime() - {last_success} > {stale_age}\nor\nabsent_over_time({up})"
     )
-
-
-def _of(family: Family, store: StoreName) -> str:
-    return f'{family}{{{names.STORE}="{store}"}}'
 
 
 def rules(config: Config) -> tuple[Rule, ...]:
@@ -68,8 +76,8 @@ def rules(config: Config) -> tuple[Rule, ...]:
     )
 
 
-def _firing(*stores: StoreName) -> tuple[Firing, ...]:
-    return tuple(Firing(labels={names.STORE: store}) for store in stores)
+def _firing(*stores: StoreName, by_absence: bool = False) -> tuple[Firing, ...]:
+    return tuple(Firing(labels={names.STORE: store}, by_absence=by_absence) for store in stores)
 
 
 def _length(config: Config) -> int:
@@ -110,6 +118,7 @@ def _unreadable(config: Config, store: StoreName) -> Case:
     reads = _reads(config, length)
     success = (*reads[:LEAD], *flat(reads[frozen] or 0, down), *reads[-8:])
     return Case(
+        kinds=(Kind.SOURCE_LOST,),
         name=f"the store {store} alone unreadable fires for it alone, and clears",
         series=_stack(config, length, store, *_store(store, up, success)),
         checks=(
@@ -135,10 +144,40 @@ def _stale(config: Config, store: StoreName) -> Case:
     )
 
 
+def _aged(config: Config, kind: Kind, seconds_over: float) -> Case:
+    """Return a store whose last good read stays a little under, at or over the limit."""
+    store = config.stores.configured()[0]
+    length = 2 * _length(config)
+    age = timing.stale_age(config) / SECOND + seconds_over
+    # promtool's clock begins at 0, where such a read would lie before all time.
+    reads = climb(-age, config.scrape_interval / SECOND, length)
+    fires = Check(alert=NAME, scrape=length - 1, firing=_firing(store))
+    return Case(
+        name=f"a last good read, {kind}: {'fires' if kind is Kind.JUST_ABOVE else 'silent'}",
+        series=_stack(config, length, store, *_store(store, flat(1, length), reads)),
+        checks=(fires,) if kind is Kind.JUST_ABOVE else (),
+        never=() if kind is Kind.JUST_ABOVE else (NAME,),
+        kinds=(kind,),
+    )
+
+
+def _born_blind(config: Config) -> Case:
+    store = config.stores.configured()[0]
+    length = LEAD + _length(config)
+    zero = gone(LEAD) + flat(0, length - LEAD)
+    return Case(
+        name="a store that was never readable, from the first scrape on, fires",
+        series=_stack(config, length, store, *_store(store, zero, zero)),
+        checks=(Check(alert=NAME, scrape=length - 1, firing=_firing(store)),),
+        kinds=(Kind.BORN,),
+    )
+
+
 def _exporter_gone(config: Config) -> Case:
     down = _length(config)
     stores = config.stores.configured()
     return Case(
+        kinds=(Kind.STALE,),
         name="no exporter at all fires for every configured store",
         series=tuple(
             series
@@ -147,17 +186,20 @@ def _exporter_gone(config: Config) -> Case:
         ),
         checks=(
             Check(alert=NAME, scrape=LEAD + 2),
-            Check(alert=NAME, scrape=LEAD + down - 1, firing=_firing(*stores)),
+            Check(alert=NAME, scrape=LEAD + down - 1, firing=_firing(*stores, by_absence=True)),
         ),
     )
 
 
-def _silent(config: Config, name: str, up: Trace, success: Trace) -> Case:
+def _silent(
+    config: Config, name: str, up: Trace, success: Trace, kinds: tuple[Kind, ...] = ()
+) -> Case:
     store = config.stores.configured()[0]
     return Case(
         name=name,
         series=_stack(config, len(up), store, *_store(store, up, success)),
         never=(NAME,),
+        kinds=kinds,
     )
 
 
@@ -169,6 +211,7 @@ def _restart(config: Config) -> Case:
         "an exporter restart does not page",
         lead(1) + gone(2) + flat(1, rest),
         reads[:LEAD] + gone(2) + reads[LEAD + 2 :],
+        (Kind.RESTART,),
     )
 
 
@@ -219,6 +262,10 @@ def cases(config: Config) -> tuple[Case, ...]:
     return (
         *(_unreadable(config, store) for store in stores),
         *(_stale(config, store) for store in stores),
+        _aged(config, Kind.JUST_BELOW, -1),
+        _aged(config, Kind.AT_THRESHOLD, 0),
+        _aged(config, Kind.JUST_ABOVE, 1),
+        _born_blind(config),
         _exporter_gone(config),
         _restart(config),
         _hiccup(config),
@@ -234,4 +281,5 @@ ALERT: Final = Alert(
     summary="The orphan detector can't see a store that it needs.",
     rules=rules,
     cases=cases,
+    excused=NO_COUNTER,
 )

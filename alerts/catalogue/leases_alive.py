@@ -4,7 +4,8 @@ from typing import Final
 
 from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Rule, Severity
-from orphanwatch.alerts.promql import across_replicas, seconds, within
+from orphanwatch.alerts.gauge_cases import NO_COUNTER, Gauge, gauge_cases, wherever
+from orphanwatch.alerts.promql import across_replicas, seconds, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, climb, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -23,8 +24,10 @@ def expr(config: Config, read: str = "max_over_time") -> str:
     before it is past the cutoff for longer than its time to live.
     """
     lookback = timing.lookback(config)
-    confirmed = across_replicas(config, f"{read}({within(names.LEASES_CONFIRMED, lookback)})")
-    oldest = across_replicas(config, f"{read}({within(names.LEASE_OLDEST_SECONDS, lookback)})")
+    beating = within(select(config, names.LEASES_CONFIRMED), lookback)
+    past = within(select(config, names.LEASE_OLDEST_SECONDS), lookback)
+    confirmed = across_replicas(config, f"{read}({beating})")
+    oldest = across_replicas(config, f"{read}({past})")
     # "bool" makes the second arm a number of leases as well: at least this one.
     return f"{confirmed} > 0\nor\n{oldest} > bool {seconds(timing.lease_ttl(config))} == 1"
 
@@ -101,13 +104,34 @@ def _crashed(config: Config) -> Case:
     )
 
 
-def _at_ttl(config: Config) -> Case:
-    length = 3 * timing.scrapes(config, timing.leases_hold(config))
-    ttl = timing.lease_ttl(config) / SECOND
-    return Case(
-        name="exactly at the time to live is silent, however long",
-        series=_stories(flat(0, length), flat(ttl, length)),
-        never=(NAME,),
+def _beating(config: Config) -> Gauge:
+    return Gauge(
+        alert=NAME,
+        hold=timing.leases_hold(config),
+        series=lambda confirmed: (
+            Series(names.LEASES_CONFIRMED, confirmed, _POOL),
+            Series(names.LEASE_OLDEST_SECONDS, wherever(0, confirmed), _POOL),
+        ),
+        firing=lambda leases: (Firing(labels=_POOL, value=leases),),
+        at=0,
+        above=1,
+    )
+
+
+def _past(config: Config) -> Gauge:
+    at = timing.lease_ttl(config) / SECOND
+    return Gauge(
+        alert=NAME,
+        hold=timing.leases_hold(config),
+        series=lambda oldest: (
+            Series(names.LEASES_CONFIRMED, wherever(0, oldest), _POOL),
+            Series(names.LEASE_OLDEST_SECONDS, oldest, _POOL),
+        ),
+        # However long past, this arm knows of one lease at least.
+        firing=lambda _: (Firing(labels=_POOL),),
+        below=at - 1,
+        at=at,
+        above=at + 1,
     )
 
 
@@ -170,9 +194,10 @@ def _source_lost(config: Config) -> Case:
 def cases(config: Config) -> tuple[Case, ...]:
     """Return the stories that prove the rule."""
     return (
+        *gauge_cases(config, _beating(config), "confirmed leases"),
+        *gauge_cases(config, _past(config), "seconds past the cutoff"),
         _confirmed(config),
         _unconfirmed(config),
-        _at_ttl(config),
         _crashed(config),
         _straggler(config),
         _short_orphans(config),
@@ -188,4 +213,5 @@ ALERT: Final = Alert(
     summary="Workers hold leases for work that nobody waits for.",
     rules=rules,
     cases=cases,
+    excused=NO_COUNTER,
 )

@@ -3,9 +3,10 @@
 from typing import Final
 
 from orphanwatch.alerts import timing
-from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Rule, Severity
+from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
 from orphanwatch.alerts.catalogue import leases_alive, tokens_accruing
-from orphanwatch.alerts.promql import across_replicas, indented, within
+from orphanwatch.alerts.gauge_cases import Gauge, gauge_cases, wherever
+from orphanwatch.alerts.promql import across_replicas, indented, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -19,18 +20,19 @@ def expr(config: Config) -> str:
     """Return the split signal, unless an arm sees orphans: then that arm's alert speaks."""
     # The last sample and not the highest: spend is noisy, and one spike must not linger.
     read = "last_over_time"
-    split = across_replicas(
-        config, f"{read}({within(names.SPLIT_SIGNAL, timing.lookback(config))})"
-    )
+    signal = within(select(config, names.SPLIT_SIGNAL), timing.lookback(config))
+    split = across_replicas(config, f"{read}({signal})")
     # Likewise for the arms: a straggler of a minute ago must not hide the split of now.
     arms = f"{tokens_accruing.expr(config, read)}\nor\n{leases_alive.expr(config, read)}"
     return f"{split} > 0\nunless ignoring ({names.POOL}) (\n{indented(arms)}\n)"
 
 
 def _spend_sentence(config: Config) -> str:
-    spend = within(names.SPEND_TOKENS_PER_SECOND, timing.lookback(config))
+    spend = within(select(config, names.SPEND_TOKENS_PER_SECOND), timing.lookback(config))
+    # A selector has quotes of its own, which Go wants escaped within its string.
+    query = f"max(last_over_time({spend}))".replace("\\", "\\\\").replace('"', '\\"')
     return (
-        f'{{{{ range query "max(last_over_time({spend}))" }}}}'
+        f'{{{{ range query "{query}" }}}}'
         " Spend is {{ .Value | humanize }} tokens per second.{{ end }}"
     )
 
@@ -71,6 +73,22 @@ def _firing(config: Config) -> tuple[Firing, ...]:
     return (Firing(words={_spend_sentence(config): spoken}),)
 
 
+def _signal(config: Config) -> Gauge:
+    return Gauge(
+        alert=NAME,
+        hold=timing.split_hold(config),
+        series=lambda split: (
+            Series(names.SPLIT_SIGNAL, split),
+            Series(names.SPEND_TOKENS_PER_SECOND, wherever(120, split)),
+            Series(names.TOKEN_DELTA, wherever(0, split), _POOL),
+            Series(names.LEASES_CONFIRMED, wherever(0, split), _POOL),
+        ),
+        firing=lambda _: _firing(config),
+        at=0,
+        above=1,
+    )
+
+
 def _contradiction(config: Config) -> Case:
     length = _length(config)
     ends = LEAD + length
@@ -106,6 +124,22 @@ def _explained(config: Config, *, by_tokens: bool) -> Case:
     )
 
 
+def _counter_reset(config: Config) -> Case:
+    length = _length(config)
+    half = length // 2
+    charged = lead(50000) + flat(50000, half) + flat(0, length - half)
+    signal = _signal(config)
+    return Case(
+        name="a counter that starts again is no orphan token, and does not hide the split",
+        series=(
+            *signal.series(lead(0) + flat(1, length)),
+            Series(names.TOKENS_TOTAL, charged, _POOL),
+        ),
+        checks=(Check(alert=NAME, scrape=LEAD + length - 3, firing=_firing(config)),),
+        kinds=(Kind.COUNTER_RESET,),
+    )
+
+
 def _healthy(config: Config) -> Case:
     zero = flat(0, 3 * _length(config))
     return Case(name="steady spend is silent", series=_stories(zero, zero, zero), never=(NAME,))
@@ -135,7 +169,9 @@ def _source_lost(config: Config) -> Case:
 def cases(config: Config) -> tuple[Case, ...]:
     """Return the stories that prove the rule."""
     return (
+        *gauge_cases(config, _signal(config)),
         _contradiction(config),
+        _counter_reset(config),
         _arms_blind(config),
         _explained(config, by_tokens=True),
         _explained(config, by_tokens=False),
@@ -152,4 +188,5 @@ ALERT: Final = Alert(
     summary="Spend rises while the queue is calm and clients left.",
     rules=rules,
     cases=cases,
+    excused={Kind.JUST_BELOW: "the signal is 0 or 1, and 0 is the threshold"},
 )

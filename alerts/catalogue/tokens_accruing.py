@@ -3,8 +3,10 @@
 from typing import Final
 
 from orphanwatch.alerts import timing
-from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Rule, Severity
-from orphanwatch.alerts.promql import across_replicas, number, within
+from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
+from orphanwatch.alerts.gauge_cases import NEVER_BELOW_ZERO, Gauge, gauge_cases, wherever
+from orphanwatch.alerts.orphan_tokens import counter, reports_prorated
+from orphanwatch.alerts.promql import across_replicas, number, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, climb, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -27,23 +29,11 @@ def expr(config: Config, read: str = "max_over_time") -> str:
     ``read`` is the function that reads the gauge over the look-back.
     """
     above = f"> {number(config.thresholds.token_delta)}"
-    delta = f"{read}({within(names.TOKEN_DELTA, timing.lookback(config))})"
-    increase = f"increase({within(_counter(config), timing.counter_range(config))})"
+    delta = f"{read}({within(select(config, names.TOKEN_DELTA), timing.lookback(config))})"
+    increase = f"increase({within(counter(config), timing.counter_range(config))})"
     # Summed within each replica first, so that the highest replica wins and not the sum of all.
     late = f"sum without ({names.CAUSE}, {names.BASIS}) (\n  {increase}\n)"
     return f"{across_replicas(config, delta)} {above}\nor\n{across_replicas(config, late)} {above}"
-
-
-def _counter(config: Config) -> str:
-    # A stack that drains cancelled streams on purpose keeps prorated tokens off the pager.
-    if _reports_prorated(config):
-        return f'{names.TOKENS_TOTAL}{{{names.BASIS}="{names.Basis.CHARGED}"}}'
-    return f"{names.TOKENS_TOTAL}"
-
-
-def _reports_prorated(config: Config) -> bool:
-    ledger = config.stores.ledger
-    return ledger is not None and ledger.prorated == "report"
 
 
 def rules(config: Config) -> tuple[Rule, ...]:
@@ -136,12 +126,32 @@ def _late_straggler(config: Config) -> Case:
     )
 
 
-def _at_threshold(config: Config) -> Case:
-    length = 3 * timing.scrapes(config, timing.tokens_hold(config))
+def _delta(config: Config) -> Gauge:
+    at = config.thresholds.token_delta
+    return Gauge(
+        alert=NAME,
+        hold=timing.tokens_hold(config),
+        series=lambda delta: (
+            Series(names.TOKEN_DELTA, delta, _POOL),
+            Series(names.TOKENS_TOTAL, wherever(5000, delta), _CHARGED),
+        ),
+        firing=lambda tokens: (Firing(labels=_POOL, value=tokens),),
+        below=at - 1 if at >= 1 else None,
+        at=at,
+        above=_above(config),
+    )
+
+
+def _born_counter(config: Config) -> Case:
+    length = timing.scrapes(config, timing.tokens_hold(config)) + 8
     return Case(
-        name="exactly at the threshold is silent, however long",
-        series=(Series(names.TOKEN_DELTA, flat(config.thresholds.token_delta, length), _POOL),),
+        name="a counter that is born with its first value has not increased",
+        series=(
+            Series(names.TOKEN_DELTA, gone(LEAD) + flat(0, length), _POOL),
+            Series(names.TOKENS_TOTAL, gone(LEAD) + flat(5900, length), _CHARGED),
+        ),
         never=(NAME,),
+        kinds=(Kind.BORN,),
     )
 
 
@@ -154,6 +164,7 @@ def _restart_while_calm(config: Config) -> Case:
             flat(50000, length) + gone(2) + flat(0, length),
         ),
         never=(NAME,),
+        kinds=(Kind.COUNTER_RESET, Kind.RESTART),
     )
 
 
@@ -199,11 +210,12 @@ def _source_lost(config: Config) -> Case:
 
 def cases(config: Config) -> tuple[Case, ...]:
     """Return the stories that prove the rule."""
-    reported = (_drained_on_purpose(config),) if _reports_prorated(config) else ()
+    reported = (_drained_on_purpose(config),) if reports_prorated(config) else ()
     return (
+        *gauge_cases(config, _delta(config), "tokens in the delta window"),
         _leak(config),
         _late_rows(config),
-        _at_threshold(config),
+        _born_counter(config),
         _straggler(config),
         _late_straggler(config),
         _restart_while_calm(config),
@@ -220,4 +232,5 @@ ALERT: Final = Alert(
     summary="Tokens are charged for work that nobody waits for.",
     rules=rules,
     cases=cases,
+    excused=NEVER_BELOW_ZERO,
 )

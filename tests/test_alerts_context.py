@@ -1,0 +1,189 @@
+"""Pools, grace, admission and budget: their numbers come from the config, and wrong rules fail."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+from alert_configs import alert_config, alerting_rules, all_rules, run, with_store
+
+from orphanwatch.alerts import budget
+from orphanwatch.alerts.artifacts import RULE_TESTS, RULES
+from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.alerts.catalogue.cancel_slower_than_grace import allowed_share, edge_of
+from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.rule_tests import promtool_file
+from orphanwatch.alerts.rules import rule_file
+from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import format_duration, micros, parse_duration
+
+SLOW = "OrphanCancelSlowerThanGrace"
+BURN = "OrphanWasteBudgetBurn"
+
+
+def exprs(config: Config, name: str) -> list[str]:
+    """Return the expressions of an alert's rules."""
+    return [rule["expr"] for rule in alerting_rules(config) if rule["alert"] == name]
+
+
+@pytest.mark.parametrize(
+    ("grace", "edge"),
+    [
+        pytest.param(1, 1.0, id="a grace at an edge is judged by it"),
+        pytest.param(1.2, 1.5, id="between two edges by the upper one, never too early"),
+        pytest.param(0.01, 0.05, id="below all edges by the first"),
+        pytest.param(600, 600.0, id="at the last edge by the last"),
+        pytest.param(600.001, None, id="above all edges by none"),
+    ],
+)
+def test_the_edge_of_a_grace(grace: float, edge: float | None) -> None:
+    """What is above the edge is surely above the grace."""
+    assert edge_of(micros(grace)) == edge
+
+
+def test_each_pool_is_judged_by_its_own_grace() -> None:
+    """Pools with one edge share an arm; one whose grace is above all buckets is left out."""
+    pools = {
+        "slow": {"role": "overflow", "grace_seconds": 3},
+        "vast": {"role": "overflow", "grace_seconds": 900},
+        "paid": {"role": "paid"},
+    }
+    (expr,) = exprs(alert_config(pools=pools), SLOW)
+    assert '_bucket{le="1.0",pool=~"paid|other"}' in expr
+    assert '_bucket{le="3.0",pool="slow"}' in expr
+    assert "vast" not in expr
+
+
+def test_a_grace_that_no_bucket_can_judge_leaves_no_rule() -> None:
+    """A rule that could never fire is not written."""
+    assert exprs(alert_config(grace_seconds=900), SLOW) == []
+
+
+@pytest.mark.parametrize(
+    ("quantile", "share"),
+    [
+        pytest.param(0.99, "0.02", id="0.99 lets one in fifty be slow"),
+        pytest.param(0.95, "0.1", id="0.95 lets one in ten"),
+        pytest.param(0.999, "0.002", id="0.999 is written exactly"),
+    ],
+)
+def test_the_share_follows_the_quantile(quantile: float, share: str) -> None:
+    """Twice what the quantile leaves, without float noise."""
+    config = alert_config(grace_quantile=quantile)
+    assert allowed_share(config) == Decimal(share)
+    assert exprs(config, SLOW)[0].endswith(f"> {share}")
+
+
+def test_the_burn_follows_the_budget() -> None:
+    """Each pair compares both windows with factor times budget, exactly written."""
+    limits = [expr.count(limit) for expr, limit in zip(
+        exprs(alert_config(thresholds={"waste_budget_ratio": 0.003}), BURN),
+        ("> 0.0432", "> 0.018", "> 0.009", "> 0.003"),
+        strict=True,
+    )]  # fmt: skip
+    assert limits == [2, 2, 2, 2]
+
+
+def test_factors_that_no_waste_can_reach_are_left_out() -> None:
+    """With a budget of a fifth, six times it is more than all tokens."""
+    rules = [
+        rule
+        for rule in alerting_rules(alert_config(thresholds={"waste_budget_ratio": 0.2}))
+        if rule["alert"] == BURN
+    ]
+    assert [rule["labels"]["window"] for rule in rules] == ["1d", "3d"]
+    assert {rule["labels"]["severity"] for rule in rules} == {"warning"}
+
+
+def test_the_pairs_spend_what_the_workbook_says() -> None:
+    """2, 5, 10 and 10 % of the budget are gone when a pair fires."""
+    spent = [burn.factor * burn.long / budget.PERIOD for burn in budget.BURNS]
+    assert [round(float(part), 3) for part in spent] == [0.02, 0.05, 0.1, 0.1]
+
+
+def test_no_window_is_shorter_than_four_scrapes() -> None:
+    """A slow scrape lengthens the short windows, and the names say so."""
+    config = alert_config(scrape_interval="2m", delta_window="8m")
+    records = {rule["record"] for rule in all_rules(config) if "record" in rule}
+    assert "job:orphan_tokens_per_spend_tokens:ratio_rate8m" in records
+    assert not any(name.endswith("rate5m") for name in records)
+
+
+@pytest.mark.parametrize("burn", budget.BURNS[:2], ids=["1h", "6h"])
+def test_one_straggler_shows_for_less_than_a_page_waits(burn: budget.Burn) -> None:
+    """The hold outlasts the short window and a delta window of charges."""
+    late = alert_config(stores=with_store("ledger", lag="60s"))
+    for config in (alert_config(), late):
+        assert budget.hold(config, burn) > burn.short + config.delta_window + config.lag
+
+
+def test_tokens_that_are_only_reported_burn_nothing() -> None:
+    """With ``prorated: report`` the ratio counts charged tokens alone."""
+    config = alert_config(stores=with_store("ledger", shape="final", prorated="report"))
+    ratios = [rule["expr"] for rule in all_rules(config) if "record" in rule]
+    assert ratios
+    assert all('orphan_tokens_total{basis="charged"}' in expr for expr in ratios)
+
+
+def test_the_longest_window_states_its_time_to_page() -> None:
+    """The worst case is the whole long window, and the hold after it."""
+    rules = [rule for rule in alerting_rules(alert_config()) if rule["alert"] == BURN]
+    for rule in rules:
+        stated = rule["annotations"]["time_to_page"].removeprefix("at most ")
+        least = parse_duration(rule["labels"]["window"]) + parse_duration(rule["for"])
+        assert parse_duration(stated) > least, format_duration(least)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        pytest.param("OrphanPoolsMixed", "for: 2m30s", "for: 1m30s", id="a moved worker"),
+        pytest.param("OrphanPoolsMixed", "> 0", ">= 0", id="a threshold that zero reaches"),
+        pytest.param(SLOW, '{le="1.0",', '{le="0.75",', id="an edge below the grace"),
+        pytest.param(SLOW, '{le="1.0",', '{le="1",', id="an edge that nobody writes"),
+        pytest.param(SLOW, "> 58.5", "> 59.5", id="one cancel too many asked for"),
+        pytest.param(SLOW, "> 58.5", "> 57.5", id="one cancel too few asked for"),
+        pytest.param(SLOW, "> 0.02", ">= 0.02", id="a share that is still allowed"),
+        pytest.param(SLOW, "increase(", "last_over_time(", id="counts that are older than a day"),
+        pytest.param("OrphanGraceUnmeasured", '"proposal"', '"measured"', id="the wrong source"),
+        pytest.param(
+            "OrphanGraceUnmeasured", "time() - max", "60 + time() - max", id="a validity cut short"
+        ),
+        pytest.param(
+            "OrphanGraceUnmeasured", "max without (source)", "max without (le)",
+            id="a fall-back that is another alert",
+        ),
+        pytest.param(
+            "OrphanOverflowClosed", "unless ignoring", "and ignoring", id="unknown is open"
+        ),
+        pytest.param(
+            "OrphanOverflowClosed", "max_over_time(orphan_fail_closed[1m])", "orphan_fail_closed",
+            id="an instant look that one missed scrape resets",
+        ),
+        pytest.param(BURN, "for: 6m30s", "for: 5m", id="a hold that a straggler outlasts"),
+        pytest.param(BURN, "> 0.144", ">= 0.144", id="waste exactly at the limit"),
+        pytest.param(BURN, "> 0.01", "> 0.011", id="the slowest pair too lenient"),
+        pytest.param(BURN, "> 0.03", "> 0.029", id="the ticket of a day too strict"),
+        pytest.param(
+            BURN, "max without (instance", "sum without (instance",
+            id="a sum that doubles with a second replica",
+        ),
+        pytest.param(
+            BURN, "rate5m, 0.00000001", "rate1h, 0.00000001", id="a page long after the waste ended"
+        ),
+        pytest.param(BURN, "sum without (pool)", "max without (pool)", id="only the worst pool"),
+    ],
+)  # fmt: skip
+def test_a_wrong_rule_does_not_pass(name: str, right: str, wrong: str, tmp_path: Path) -> None:
+    """The cases of an alert fail as soon as its rule is bent, so they prove something."""
+    config = alert_config()
+    alert = next(alert for alert in ALERTS if alert.name == name)
+    document = rule_file(config, (alert,))
+    rules = document_text(document)
+    bent = yaml.safe_load(rules.replace(right, wrong))
+    assert bent != document
+    (tmp_path / RULES).write_text(yaml.safe_dump(bent))
+    (tmp_path / RULE_TESTS).write_text(document_text(promtool_file(config, (alert,), (), RULES)))
+    tested = run(tmp_path, "promtool", "test", "rules", RULE_TESTS)
+    assert tested.returncode == 1
+    assert "FAILED" in tested.stdout + tested.stderr
