@@ -47,8 +47,9 @@ servers: ## make sure that the servers which tests start are installed
 docs: .venv/.ready-test ## write the generated pages of docs/ again
 	$(BIN)/python docs/write.py
 
-examples: .venv/.ready-run ## write the generated files of examples/ again
+examples: .venv/.ready-run ## write the generated files of examples/ and deploy/ again
 	examples/write "$(BIN)/orphanwatch"
+	deploy/write "$(BIN)/orphanwatch"
 
 bench: .venv/.ready-test ## measure refreshes, memory and scrapes; prints a table
 	$(BIN)/python tests/bench $(ARGS)
