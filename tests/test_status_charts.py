@@ -41,20 +41,20 @@ def test_nothing_is_drawn_before_there_is_anything() -> None:
         ),
         pytest.param(
             (moment(10), moment(5)),
-            ("890,92 895,92 900,92",),
-            [("before", 0.0, 890.0)],
+            ("850,92 875,92 900,92",),
+            [("before", 0.0, 850.0)],
             id="what was read last holds until now, and before the first there is nothing",
         ),
         pytest.param(
             (moment(15), moment(10, depth=None), moment(5)),
-            ("885,92 890,92", "895,92 900,92"),
-            [("unknown", 890.0, 5.0), ("before", 0.0, 885.0)],
+            ("825,92 850,92", "875,92 900,92"),
+            [("unknown", 850.0, 25.0), ("before", 0.0, 825.0)],
             id="an unknown value is a gap, not a zero",
         ),
         pytest.param(
             (moment(100), moment(5)),
-            ("800,92 800,92", "895,92 900,92"),
-            [("unknown", 800.0, 95.0), ("before", 0.0, 800.0)],
+            ("400,92 400,92", "875,92 900,92"),
+            [("unknown", 400.0, 475.0), ("before", 0.0, 400.0)],
             id="a long silence is a gap",
         ),
     ],
@@ -64,6 +64,24 @@ def test_lines_and_gaps(
 ) -> None:
     """The line is drawn where the value is known, and only there."""
     assert queue_of(*moments) == (strokes, gaps)
+
+
+@pytest.mark.parametrize(
+    ("age", "minutes"),
+    [
+        pytest.param(5, (3, 2, 1), id="after the start"),
+        pytest.param(180, (3, 2, 1), id="three minutes"),
+        pytest.param(181, (6, 4, 2), id="more than three"),
+        pytest.param(361, (15, 10, 5), id="more than six"),
+    ],
+)
+def test_the_axis_is_no_longer_than_what_was_seen(
+    age: float, minutes: tuple[int, int, int]
+) -> None:
+    """After a start the charts are not nearly empty for a quarter of an hour."""
+    charts = charts_of((moment(age),), NOW, SILENCE)
+    assert charts is not None
+    assert charts.minutes == minutes
 
 
 def test_all_lines_of_a_chart_share_one_scale() -> None:
@@ -91,8 +109,8 @@ def test_verdicts_along_the_axis() -> None:
     )
     assert charts is not None
     assert [(each.x, each.width, each.words) for each in charts.verdicts] == [
-        (880.0, 10.0, "scale"),
-        (890.0, 10.0, "shed"),
+        (800.0, 50.0, "scale"),
+        (850.0, 50.0, "shed"),
     ]
     assert charts.verdict_words == "Verdicts: scale from 22:13:00Z, shed from 22:13:10Z."
 

@@ -1,7 +1,7 @@
 """Two small charts on one time axis: what the queue says, and what is spent.
 
-Lines are in the units of a stretched SVG: the width is the history's span, the height 100. Where a
-value is unknown the line has a gap, and the gap is drawn as one.
+Lines are in the units of a stretched SVG, 900 wide and 100 high. The axis is the shortest span that
+holds what was seen so far. Where a value is unknown the line has a gap, drawn as one.
 """
 
 import math
@@ -10,12 +10,14 @@ from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from orphanwatch.exporter.history import SPAN, History, Moment
-from orphanwatch.exporter.instants import Instant, Micros, format_instant, seconds
+from orphanwatch.exporter.instants import Instant, Micros, format_instant, micros, seconds
 from orphanwatch.exporter.names import Action
 from orphanwatch.exporter.status.cells import UNKNOWN, number
 
-WIDTH: Final = seconds(SPAN)
+WIDTH: Final = 900
 HEIGHT: Final = 100
+_SPANS: Final = (micros(180), micros(360), SPAN)
+"""Each a number of minutes that three divides."""
 _STEPS: Final = (1, 2, 2.5, 5, 10)
 
 Read = Callable[[Moment], float | None]
@@ -66,7 +68,9 @@ class Charts(NamedTuple):
     verdicts: tuple[Stretch, ...]
     verdict_words: str
     since: str
-    """How far back the axis goes, in words."""
+    """From when on anything is known, in words."""
+    minutes: tuple[int, int, int]
+    """How long ago the axis begins, and its two marks before now."""
 
 
 class _Series(NamedTuple):
@@ -102,6 +106,7 @@ def charts_of(history: History, now: Instant, longest_silence: Micros) -> Charts
         verdicts=tuple(axis.verdicts()),
         verdict_words=axis.verdict_words(),
         since=format_instant(_whole(axis.moments[0].at)),
+        minutes=axis.minutes(),
     )
 
 
@@ -109,14 +114,21 @@ class _Axis:
     """The shared time axis: where an instant is, and how far a moment reaches."""
 
     def __init__(self, history: History, now: Instant, longest_silence: Micros) -> None:
-        self._begin = now - SPAN
         self._now = now
         self._silence = longest_silence
-        self.moments = tuple(each for each in history if self._begin <= each.at <= now)
+        self.moments = tuple(each for each in history if now - SPAN <= each.at <= now)
+        seen = now - self.moments[0].at if self.moments else 0
+        self._span = next(span for span in _SPANS if seen <= span)
+        self._begin = now - self._span
 
     def x(self, at: int) -> float:
         """Return where an instant is."""
-        return round(seconds(Micros(at - self._begin)), 1)
+        return round((at - self._begin) / self._span * WIDTH, 1)
+
+    def minutes(self) -> tuple[int, int, int]:
+        """Return how long ago the axis begins, and its two marks before now."""
+        third = round(seconds(self._span) / 180)
+        return 3 * third, 2 * third, third
 
     def chart(self, title: str, unit: str, series: tuple[_Series, ...]) -> Chart:
         """Return one chart, all of its lines on one scale."""
