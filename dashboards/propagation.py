@@ -9,7 +9,7 @@ from orphanwatch.dashboards.links import Panel
 from orphanwatch.dashboards.panels import AnyPanel, Canvas, Frame, Query
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import format_duration
+from orphanwatch.exporter.instants import format_bound, format_duration
 
 _UNSEEN = "no cancel settled in this time, or a store that it rests on can't be read."
 
@@ -22,9 +22,9 @@ def times(config: Config) -> list[AnyPanel]:
 def _graces(config: Config) -> str:
     """Return the grace in force in words, pool by pool where they differ."""
     pools = sorted(config.pools) or list(config.pool_names)
-    words = [f"{format_duration(config.grace_of(pool))} in {pool}" for pool in pools]
+    words = [f"{format_bound(config.grace_of(pool))} in {pool}" for pool in pools]
     one = {config.grace_of(pool) for pool in pools}
-    return format_duration(one.pop()) if len(one) == 1 else ", ".join(words)
+    return format_bound(one.pop()) if len(one) == 1 else ", ".join(words)
 
 
 def _heatmap(config: Config) -> AnyPanel:

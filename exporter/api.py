@@ -110,7 +110,7 @@ def parse_window(query: str) -> Window:
     Raises ``ValueError`` that names the key and what may stand there; it never repeats the value.
     """
     wanted: dict[str, int] = {}
-    for key, text in parse_qsl(query, keep_blank_values=True, max_num_fields=10):
+    for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in _LIMITS:
             raise ValueError("only limit and offset are known")
         if key in wanted:

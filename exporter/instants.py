@@ -135,6 +135,14 @@ def parse_duration(text: str) -> Micros:
     return Micros(round(sum(float(part[1]) * _UNITS[part[2]] for part in parts)))
 
 
+def format_bound(length: int) -> str:
+    """Return a length as ``850ms``, ``1s`` or ``1.25s``: to the millisecond, never understated."""
+    milliseconds = -(-length // 1000)
+    if milliseconds < 1000:  # noqa: PLR2004  (one second)
+        return f"{milliseconds}ms"
+    return f"{milliseconds / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+
+
 def format_duration(length: int) -> str:
     """Return a length of time the way Prometheus writes it: ``90s`` is ``1m30s``."""
     if length == 0:

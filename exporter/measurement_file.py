@@ -26,6 +26,9 @@ _HEAD: Final = """\
 # A config uses it with  grace: {file: PATH}
 """
 
+_LARGEST: Final = 1024 * 1024
+"""In bytes; a pool takes a few hundred."""
+
 Moment = Annotated[Instant, BeforeValidator(parse_instant)]
 
 
@@ -98,14 +101,18 @@ def find_measurement(path: Path, remedy: str) -> MeasurementFile:
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST + 1)
     except OSError as error:
         raise MeasurementError(str(path), f"can't be read ({error.strerror})") from error
+    if len(content) > _LARGEST:
+        _refuse(path, "is far too large to be a measurement")
+    try:
+        document = yaml.safe_load(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise MeasurementError(str(path), "is not UTF-8 text") from error
-    try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+    # The parser gives up like this on what is nested without end.
+    except (yaml.YAMLError, ValueError, RecursionError):
         _refuse(path, "is not YAML")
     if not isinstance(document, dict):
         _refuse(path, "is no measurement: it holds no mapping")

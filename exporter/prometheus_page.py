@@ -4,21 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-import requests
-from prometheus_api_client.exceptions import PrometheusApiClientException
-from prometheus_api_client.prometheus_connect import PrometheusConnect
-from urllib3.util import Retry
-
 from orphanwatch.exporter import names
 from orphanwatch.exporter.errors import PrometheusError
-from orphanwatch.exporter.instants import Instant, Micros, format_duration
+from orphanwatch.exporter.instants import Micros, format_duration
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import FAMILIES, Family, Kind
+from orphanwatch.exporter.prometheus_server import NO_PROMETHEUS, ODD_SHAPES, PrometheusServer
 from orphanwatch.exporter.signals.samples import Gauges
-
-TIMEOUT_SECONDS: Final = 10
-ODD_SHAPES: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError)
-"""What reading JSON of another shape than expected raises."""
 
 _GAUGES: Final = {str(family): family for family in FAMILIES if family.kind is Kind.GAUGE}
 
@@ -39,15 +31,16 @@ def read_page(url: str, selector: str, hold: Micros) -> ScrapedPage:
     ``PrometheusError`` where the server can't be asked, or has nothing of the exporter at all.
     """
     matchers = ",".join(part for part in ('__name__=~"orphan_.+"', selector) if part)
-    now = _gauges(ask(url, f"{{{matchers}}}"), "__name__")
+    server = PrometheusServer(url)
+    server.begin()
+    now = _gauges(server.ask(f"{{{matchers}}}"), "__name__")
     if names.STORE_UP not in now:
         raise PrometheusError(
             "the server has no orphan_store_up: nothing of an exporter is scraped, or the selector "
             "fits none; see its targets"
         )
     # A function over a range drops the name, which a label of another name keeps.
-    lately = ask(
-        url,
+    lately = server.ask(
         f'max_over_time(label_replace({{{matchers}}}, "family", "$1", "__name__", "(.+)")'
         f"[{format_duration(hold)}:])",
     )
@@ -77,38 +70,3 @@ def _samples(found: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, 
                 yield series["metric"], value
     except ODD_SHAPES:
         raise PrometheusError(NO_PROMETHEUS) from None
-
-
-NO_PROMETHEUS: Final = (
-    "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
-)
-
-
-def ask(url: str, query: str, at: Instant | None = None) -> list[dict[str, Any]]:
-    """Return what a server answers to a query, as of an instant, or now.
-
-    Raises ``PrometheusError`` where it can't be asked.
-    """
-    server = PrometheusConnect(url=url, retry=Retry(0), timeout=TIMEOUT_SECONDS)
-    # Whole milliseconds, as the server counts them, and never after the instant.
-    params = {} if at is None else {"time": f"{at // 1000 / 1000:.3f}"}
-    try:
-        answer: list[dict[str, Any]] = server.custom_query(query, params=params)
-    # Not "from error", below: its text may hold what stands in the URL.
-    except requests.Timeout:
-        raise PrometheusError(
-            f"the server does not answer within {TIMEOUT_SECONDS} s; see what keeps it busy"
-        ) from None
-    except requests.ConnectionError:
-        raise PrometheusError(
-            "the server can't be reached; check that it runs, and --prometheus.url"
-        ) from None
-    except (
-        PrometheusApiClientException,
-        ValueError,
-        KeyError,
-        TypeError,
-        requests.RequestException,
-    ):
-        raise PrometheusError(NO_PROMETHEUS) from None
-    return answer

@@ -5,12 +5,11 @@ from typing import Final
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
-from orphanwatch.exporter.instants import SECOND, Instant, Micros, format_instant
+from orphanwatch.exporter.instants import SECOND, Instant, Micros, format_bound, format_instant
 from orphanwatch.exporter.measurement import Measurement
 from orphanwatch.exporter.names import GraceSource
 from orphanwatch.runbooks.markdown import code, plain
 
-_MILLISECOND = 1000
 _UNMEASURED: Final = "not measured yet"
 
 
@@ -73,10 +72,7 @@ def grace_rests_on(config: Config, pool: str) -> str:
 
 def grace_text(grace: Micros) -> str:
     """Return a grace as ``850ms``, ``1s`` or ``1.2s``, to the millisecond, rounded up."""
-    milliseconds = -(-grace // _MILLISECOND)
-    if milliseconds * _MILLISECOND < SECOND:
-        return f"{milliseconds}ms"
-    return f"{milliseconds / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+    return format_bound(grace)
 
 
 def _why_proposed(config: Config, open_pools: list[str]) -> str:

@@ -122,6 +122,7 @@ def test_beyond_the_last_orphan_there_is_an_empty_page() -> None:
         pytest.param("offset=-1", "offset is a whole number from 0 to 999999999", id="negative"),
         pytest.param("limt=5", "only limit and offset are known", id="a slip of the keyboard"),
         pytest.param("limit=1&limit=2", "limit stands there twice", id="twice"),
+        pytest.param("a=1&" * 20, "only limit and offset are known", id="a lot of everything"),
     ],
 )
 def test_a_wrong_question_is_told_what_is_right(query: str, message: str) -> None:

@@ -1,14 +1,22 @@
 """The curve of what stopped by when, its band and quantiles: by hand, and once more, naively."""
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
+from documentation import DOCS
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from orphanwatch.exporter.grace.curve import Curve, Samples
-from orphanwatch.exporter.grace.estimate import PoolSamples, Terms, in_force, pool_grace
+from orphanwatch.exporter.grace.estimate import (
+    PoolSamples,
+    Terms,
+    in_force,
+    pool_grace,
+    settled_for_bound,
+)
 from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.measurement import MeasuredFrom
 from orphanwatch.exporter.names import GraceSource
@@ -99,6 +107,25 @@ def test_cancels_that_all_take_as_long_have_a_bound(count: int, bound: int | Non
     curve = Curve.of(samples([250_000] * count, []))
     assert curve.reaches(0.99) == 250_000
     assert curve.surely_reaches(0.99) == bound
+
+
+def test_the_page_says_how_many_a_bound_takes() -> None:
+    """With as many the edge reaches the quantile, with one fewer it does not."""
+    page = (DOCS / "grace.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (0\.9\d*) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
+    assert [row[0] for row in rows] == ["0.99", "0.95", "0.9"]
+    for quantile, *counts in rows:
+        for open_ones, shown in zip((0, 2, 5), counts, strict=True):
+            count = int(shown.replace(",", ""))
+            carries = [
+                Curve.of(samples(list(range(1, settled + 1)), [10**6] * open_ones)).surely_reaches(
+                    float(quantile)
+                )
+                is not None
+                for settled in (count - 1, count)
+            ]
+            assert carries == [False, True], (quantile, open_ones)
+            assert settled_for_bound(float(quantile), open_ones) == count
 
 
 lengths = some.lists(some.integers(0, 30), max_size=40)
@@ -198,7 +225,8 @@ def test_a_grace_never_understates(upper: int, margin: float) -> None:
         ),
         pytest.param(
             299, 0, 0.99,
-            "the band's lower edge ends at 98.25 %, below 99 %: more cancels are needed",
+            "the band's lower edge ends at 98.25 %, below 99 %: 299 settled and 0 open, "
+            "and it takes about 538 settled",
             id="enough for the estimate, too few for the bound",
         ),
     ],

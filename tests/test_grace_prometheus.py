@@ -42,8 +42,17 @@ SERVICES: Final[dict[str, dict[str, Mapping[int, Counts]]]] = {
     "slow": {"a": {200: (0, 0, 0, 0, 0), 90: (1000, 1000, 1000, 1000, 1100)}},
     "blind": {"a": {200: (0, 0, 0, 0, 0), 90: (1000, 1980, 2000, 2000, 2000)}},
     "stuck": {"a": {200: (0, 0, 0, 0, 0), 90: (1000, 1980, 2000, 2000, 2000)}},
+    "cut": {"a": {200: (0, 0, 0, 0, 0), 90: (1000, 1980, 2000, 2000, 2000)}},
+    "odd": {"a": {200: (0, 0, 0, 0, 0), 90: (1000, 1980, 2000, 2000, 2000)}},
+    # The first was fast; the one that took its place is slow.
+    "replaced": {
+        "a": {160: (0, 0, 0, 0, 0), 150: (2000, 2000, 2000, 2000, 2000)},
+        "b": {40: (0, 0, 0, 0, 0), 30: (100, 100, 100, 1000, 1000)},
+    },
 }
-OPEN: Final = {"stuck": 100, "replicas": 2}
+OPEN: Final = {"stuck": 100, "replicas": 2, "odd": "NaN"}
+GONE: Final = {("replaced", "a"): 60}
+"""Who was scraped no more, and since how many hours."""
 
 
 def history() -> Iterator[str]:
@@ -53,18 +62,20 @@ def history() -> Iterator[str]:
         for instance, steps in instances.items():
             labels = f'service="{service}",instance="{instance}",pool="overflow"'
             for place, edge in enumerate(EDGES):
-                for ago in range(max(steps), -1, -1):
+                if (service, edge) == ("cut", "+Inf"):
+                    continue
+                for ago in range(max(steps), GONE.get((service, instance), 0) - 1, -1):
                     since = min(start for start in steps if start >= ago)
                     value = steps[since][place]
                     yield f'{name}{{{labels},le="{edge}"}} {value} {AT - ago * HOUR}'
     for service, instances in SERVICES.items():
         for instance, steps in instances.items():
             labels = f'service="{service}",instance="{instance}",pool="overflow"'
-            value = OPEN.get(service, 0) if instance == "a" else 1
+            opened = OPEN.get(service, 0) if instance == "a" else 1
             for ago in range(max(steps), -1, -1):
                 if service != "blind":
                     stamp = AT - ago * HOUR
-                    yield f"orphan_cancel_propagation_open{{{labels}}} {value} {stamp}"
+                    yield f"orphan_cancel_propagation_open{{{labels}}} {opened} {stamp}"
     yield f'orphan_grace_seconds{{service="born",pool="overflow",source="proposal"}} 4 {AT}'
     yield "# EOF"
 
@@ -135,6 +146,9 @@ def test_the_upper_edges_count(server: str, tmp_path: Path) -> None:
         pytest.param("slow", (1100, 0), id="those beyond the last edge have settled"),
         pytest.param("blind", (2000, None), id="without the gauge the open ones are unknown"),
         pytest.param("stuck", (2000, 100), id="open ones are those of the gauge"),
+        pytest.param("cut", (None, 0), id="without the bucket of +Inf the slow ones are unknown"),
+        pytest.param("odd", (2000, None), id="open ones that are no number are unknown"),
+        pytest.param("replaced", (3000, 1), id="who took another's place adds what it counted"),
     ],
 )
 def test_how_many(
@@ -153,6 +167,14 @@ def test_how_many(
         pytest.param(
             "blind", "unknown: orphan_cancel_propagation_open is absent", id="nor what is unknown"
         ),
+        pytest.param(
+            "cut",
+            'unknown: orphan_cancel_propagation_seconds_bucket has no le="+Inf"',
+            id="nor where the slowest were dropped",
+        ),
+        pytest.param(
+            "odd", "unknown: orphan_cancel_propagation_open is absent", id="nor what is no number"
+        ),
     ],
 )
 def test_what_can_t_be_measured(service: str, reason: str, server: str, tmp_path: Path) -> None:
@@ -161,7 +183,14 @@ def test_what_can_t_be_measured(service: str, reason: str, server: str, tmp_path
     assert pool["status"] == "proposal"
     assert pool["estimate_seconds"] is None
     assert reason in pool["reason"]
-    assert asked(tmp_path, server, service).code == (2 if service == "blind" else 0)
+    assert asked(tmp_path, server, service).code == (2 if reason.startswith("unknown") else 0)
+
+
+def test_a_slow_successor_is_not_lost_behind_a_fast_predecessor(
+    server: str, tmp_path: Path
+) -> None:
+    """A pod that was replaced carries on under another name, and so does the measuring."""
+    assert found(tmp_path, server, "replaced")["estimate_seconds"] == 600.0
 
 
 def test_what_a_young_exporter_has_is_said(server: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cli_session import golden, run, session
 from graces import AT, add, cancelled, keep, many
-from stack_file import ZERO, StackFile
+from stack_file import ZERO, StackFile, task
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.grace import stores
@@ -125,6 +125,61 @@ def test_a_task_that_was_settled_and_is_open_again_is_open(stack: StackFile) -> 
     add(stack, cancelled("t", 60, None))
     keep(stack, [("t", 60, "overflow", 0.4, "observed")])
     assert counts(stack) == (0, 1)
+
+
+def test_a_task_counts_once_where_its_stop_has_moved(stack: StackFile) -> None:
+    """A row that landed late says that it was cancelled earlier than was known."""
+    add(stack, cancelled("t", 60, 0.9))
+    keep(stack, [("t", 59.5, "overflow", 0.4, "observed"), ("t", 59, "overflow", 0.1, "observed")])
+    grace = found(stack)
+    assert (grace.settled, grace.estimate) == (1, 900_000)
+
+
+def test_a_task_that_was_open_is_so_however_its_stop_has_moved(stack: StackFile) -> None:
+    """What was kept of another stop of it must not stand beside it as a fast one."""
+    add(stack, cancelled("t", 60, None))
+    keep(stack, [("t", 59.5, "overflow", 0.4, "observed")])
+    assert counts(stack) == (0, 1)
+
+
+def test_a_stop_that_turned_out_to_be_no_cancel_is_not_counted(stack: StackFile) -> None:
+    """A sibling had finished before; its row landed late."""
+    story = cancelled("t", 60, 0.4)
+    story["tasks"]["retry_id"] = "r"
+    add(stack, story)
+    keep(stack, [("t", 60, "overflow", 0.4, "observed")])
+    assert counts(stack) == (1, 0)
+    sibling = task("u", retry_id="r", submitted_at=-80, finished_at=-62, outcome="ok")
+    stack.add("tasks", sibling)
+    assert counts(stack) == (0, 0)
+
+
+def watched_once(stack: StackFile) -> None:
+    """Let an exporter see the stack at zero, and stop."""
+    book = CounterBook.open(stack.config.state_file, stack.config, AT)
+    refresher = Refresher(stack.config, lambda: AT, book)
+    refresher.refresh()
+    refresher.stop()
+    book.close()
+
+
+def test_an_open_task_does_not_vanish_with_its_row_of_the_gateway(stack: StackFile) -> None:
+    """Its lease is held on, and nobody knows since when: it counts as one that never stops."""
+    add(stack, *many(6), *(cancelled(f"o{number}", 100, None) for number in range(7)))
+    watched_once(stack)
+    stack.run_sql("DELETE FROM tasks WHERE task_id LIKE 'o%'")
+    grace = found(stack, is_present=True)
+    assert (grace.settled, grace.open, grace.estimate) == (6, 7, None)
+
+
+def test_open_tasks_that_no_store_knows_any_more_are_told(stack: StackFile) -> None:
+    """Whether they have stopped can't be known; that they are missing can."""
+    add(stack, *many(6), *(cancelled(f"o{number}", 100, None) for number in range(7)))
+    watched_once(stack)
+    stack.run_sql("DELETE FROM tasks WHERE task_id LIKE 'o%'")
+    stack.run_sql("DELETE FROM leases WHERE task_id LIKE 'o%'")
+    (note,) = find_in_stores(stack.config, AT, 0.5, is_present=True).notes
+    assert note.startswith("7 tasks whose stop was awaited are in no store any more")
 
 
 def test_a_task_of_a_drill_is_not_counted_from_the_stores_either(stack: StackFile) -> None:
@@ -269,6 +324,10 @@ def test_the_document_is_that_of_the_contract(stack: StackFile) -> None:
         pytest.param(
             ("--config.file", "orphanwatch.yml", "--quantile", "1"),
             "1.0 is not in the range 0<x<1", id="a quantile that nothing reaches",
+        ),
+        pytest.param(
+            ("--config.file", "orphanwatch.yml", "--quantile", "nan"),
+            "nan is no number; write for example 0.99", id="a quantile that is no number",
         ),
     ],
 )  # fmt: skip

@@ -62,6 +62,12 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
         ),
         pytest.param(lambda _: "", "is no measurement: it holds no mapping", id="an empty file"),
         pytest.param(lambda _: "{", "is not YAML", id="no YAML"),
+        pytest.param(lambda _: "[" * 2000, "is not YAML", id="nested without end"),
+        pytest.param(
+            lambda text: text + "#" * 2_000_000,
+            "is far too large to be a measurement",
+            id="huge",
+        ),
     ],
 )
 def test_a_file_that_is_not_as_it_was_written(

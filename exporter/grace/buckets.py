@@ -7,8 +7,8 @@ from typing import NamedTuple
 from orphanwatch.exporter.grace.curve import Samples
 from orphanwatch.exporter.instants import Micros, micros
 
-Points = list[float]
-"""The values of one counter, the oldest first."""
+Scrape = Mapping[float, float]
+"""The buckets of a histogram at one instant: counters, cumulative, by their upper edges."""
 
 
 class Increase(NamedTuple):
@@ -18,6 +18,8 @@ class Increase(NamedTuple):
     """The finite upper edges."""
     counts: tuple[int, ...]
     """One more than the edges."""
+    is_whole: bool = True
+    """False without the bucket of ``+Inf``: nobody knows how many took longer than all edges."""
 
     @property
     def total(self) -> int:
@@ -25,32 +27,55 @@ class Increase(NamedTuple):
         return sum(self.counts)
 
 
-def rise_of(points: Sequence[float], base: float | None) -> float:
-    """Return by how much a counter rose from its base on.
+def rise_of(scrapes: Iterable[Scrape], base: Scrape) -> dict[float, float]:
+    """Return by how much each bucket rose from its base on.
 
     Without a base it was born within the window, where the exporter starts it at 0: its first value
-    counts. So does the value after a reset, when a counter fell.
+    counts. So does the value after a reset. Where one bucket fell, the whole histogram began anew:
+    those that have outgrown what they were by then tell it by nothing of their own.
     """
-    rise, before = 0.0, base or 0.0
-    for value in points:
-        rise += value - before if value >= before else value
-        before = value
+    rise: dict[float, float] = {}
+    before = dict(base)
+    for scrape in scrapes:
+        if any(value < before.get(edge, 0.0) for edge, value in scrape.items()):
+            before = {}
+        for edge, value in scrape.items():
+            rise[edge] = rise.get(edge, 0.0) + value - before.get(edge, 0.0)
+        before |= scrape
     return rise
 
 
-def increase_of(points: Mapping[float, Points], base: Mapping[float, float]) -> Increase:
-    """Return the increase of a histogram from the cumulative counters of its buckets."""
-    edges = sorted(points)
+def increase_of(scrapes: Iterable[Scrape], base: Scrape) -> Increase:
+    """Return the increase of a histogram from its scrapes, the oldest first."""
+    rise = rise_of(scrapes, base)
+    edges = sorted(rise)
     counts: list[int] = []
     below = 0
     for edge in edges:
         # A scrape may fall between two buckets of an update; none may take another's samples.
-        reached = max(below, round(rise_of(points[edge], base.get(edge))))
+        reached = max(below, round(rise[edge]))
         counts.append(reached - below)
         below = reached
-    if not edges or not math.isinf(edges[-1]):
+    is_whole = bool(edges) and math.isinf(edges[-1])
+    if not is_whole:
         counts.append(0)
-    return Increase(tuple(micros(edge) for edge in edges if math.isfinite(edge)), tuple(counts))
+    finite = tuple(micros(edge) for edge in edges if math.isfinite(edge))
+    return Increase(finite, tuple(counts), is_whole)
+
+
+def sum_of(increases: Sequence[Increase]) -> Increase:
+    """Return what several histograms rose by together, each sample at an edge of its own one."""
+    within: dict[Micros, int] = {}
+    for increase in increases:
+        for edge, count in zip(increase.edges, increase.counts, strict=False):
+            within[edge] = within.get(edge, 0) + count
+    edges = tuple(sorted(within))
+    beyond = sum(increase.counts[-1] for increase in increases)
+    return Increase(
+        edges,
+        (*(within[edge] for edge in edges), beyond),
+        all(increase.is_whole for increase in increases),
+    )
 
 
 def samples_of(increase: Increase, open_ones: int) -> Samples:

@@ -12,7 +12,7 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.grace.estimate import Findings
 from orphanwatch.exporter.grace.finding import find_in_prometheus, find_in_stores
-from orphanwatch.exporter.grace.options import duration, engines_of, instant
+from orphanwatch.exporter.grace.options import a_quantile, duration, engines_of, instant
 from orphanwatch.exporter.grace.picture import picture_of
 from orphanwatch.exporter.grace.saving import measurement_of
 from orphanwatch.exporter.grace.telling import Files, document_of, lines_of, next_step
@@ -41,6 +41,7 @@ _CANT_TELL: Final = 2
 @click.option(
     "--quantile",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    callback=a_quantile,
     help="Which part of the cancels it has to cover; without it, the config's grace_quantile.",
 )
 @click.option(

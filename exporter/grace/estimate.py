@@ -21,6 +21,8 @@ _SIGNIFICANT: Final = 2
 _LEAST: Final = Micros(1000)
 """No cancel is promised to arrive in less than a millisecond."""
 _DOUBT: Final = 0.05
+_NORMAL_975: Final = 1.959963984540054
+"""The normal quantile of a two-sided 95 % band."""
 
 
 class Terms(NamedTuple):
@@ -148,17 +150,45 @@ def _lacking(curve: Curve, found: PoolSamples, terms: Terms) -> str:
         return f"{settled} settled, and {asked} takes at least {terms.least_settled}"
     if curve.reaches(terms.quantile) is None:
         most = max(curve.stopped, default=0.0)
+        never = len(found.samples.open) if found.samples is not None else 0
+        how = "have not stopped" if never == found.open else "took longer than can be told"
         return (
-            f"the curve ends at {100 * most:.4g} %, below {asked}: {found.open} of "
-            f"{settled + (found.open or 0)} have not stopped; mend the cancel path first"
+            f"the curve ends at {100 * most:.4g} %, below {asked}: {never} of "
+            f"{settled + (found.open or 0)} {how}; mend the cancel path first"
         )
     if curve.surely_reaches(terms.quantile) is None:
-        most = max(curve.low, default=0.0)
+        most, open_ones = max(curve.low, default=0.0), found.open or 0
+        needed = settled_for_bound(terms.quantile, open_ones)
+        # Open ones that are shorter than settled ones widen the band further.
+        more = f"about {needed} settled" if settled < needed else "more"
         return (
-            f"the band's lower edge ends at {100 * most:.4g} %, below {asked}: more cancels are "
-            "needed"
+            f"the band's lower edge ends at {100 * most:.4g} %, below {asked}: "
+            f"{settled} settled and {open_ones} open, and it takes {more}"
         )
     return ""
+
+
+def settled_for_bound(quantile: float, open_ones: int) -> int:
+    """Return how many must settle, all before the open ones, until the bound exists.
+
+    At the end of the curve the share S not stopped is open / all, and the log-log band's edge is
+    1 - S ** exp(-z sqrt(Greenwood) / -ln S), where Greenwood's sum is (1 - S) / (all S).
+    """
+    few, many = 1, 2
+    while _edge(many, open_ones) < quantile:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if _edge(middle, open_ones) >= quantile else (middle, many)
+    return many
+
+
+def _edge(settled: int, open_ones: int) -> float:
+    everyone = settled + open_ones
+    # Where nobody is left the band has no value; its edge is drawn as if the last had not stopped.
+    left = max(open_ones, 1) / everyone
+    doubt = _NORMAL_975 * math.sqrt((1 - left) / (everyone * left)) / -math.log(left)
+    return float(1 - left ** math.exp(-doubt))
 
 
 def in_force(upper: Micros, margin: float) -> Micros:

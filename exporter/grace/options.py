@@ -1,5 +1,7 @@
 """How the options of ``grace`` are read."""
 
+import math
+
 import click
 
 from orphanwatch.exporter.instants import Instant, Micros, parse_duration, parse_instant
@@ -13,6 +15,13 @@ def instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant 
         raise click.BadParameter(
             f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
         ) from error
+
+
+def a_quantile(_: click.Context, __: click.Parameter, part: float | None) -> float | None:
+    """Return the quantile; None where it is not given. A range lets what is no number through."""
+    if part is not None and math.isnan(part):
+        raise click.BadParameter("nan is no number; write for example 0.99")
+    return part
 
 
 def duration(_: click.Context, __: click.Parameter, text: str) -> Micros:

@@ -1,13 +1,15 @@
 """Samples from a production Prometheus: the histogram of propagation, and the open ones."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.errors import PrometheusError
-from orphanwatch.exporter.grace.buckets import Increase, Points, increase_of, samples_of
+from orphanwatch.exporter.grace.buckets import Increase, Scrape, samples_of
 from orphanwatch.exporter.grace.estimate import PoolSamples
+from orphanwatch.exporter.grace.succession import Life, increase_of_lives
 from orphanwatch.exporter.instants import (
     SECOND,
     Instant,
@@ -17,17 +19,18 @@ from orphanwatch.exporter.instants import (
     micros,
 )
 from orphanwatch.exporter.measurement import MeasuredFrom
-from orphanwatch.exporter.prometheus_page import ask
+from orphanwatch.exporter.prometheus_server import NO_PROMETHEUS, ODD_SHAPES, PrometheusServer
 
 BUCKETS: Final = f"{names.CANCEL_PROPAGATION_SECONDS}_bucket"
 _DAY: Final = Micros(86_400 * SECOND)
 _STEP: Final = Micros(60 * SECOND)
-_NO_NUMBERS: Final = (
-    "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
-)
+_ALL: Final = 'le="+Inf"'
 
 Series = tuple[tuple[str, str], ...]
 """The labels of one series, in order; without ``le`` those of one histogram."""
+
+_Points = list[tuple[float, float]]
+"""Stamps, in epoch seconds, and values, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,7 @@ class ServerSamples:
 
 
 class _Question(NamedTuple):
-    url: str
+    server: PrometheusServer
     selector: str
     window: Micros
     at: Instant
@@ -49,8 +52,8 @@ class _Question(NamedTuple):
     def start(self) -> Instant:
         return Instant(self.at - self.window)
 
-    def series(self, name: str) -> str:
-        return f"{name}{{{self.selector}}}"
+    def series(self, name: str, *matchers: str) -> str:
+        return f"{name}{{{','.join(part for part in (*matchers, self.selector) if part)}}}"
 
 
 def samples_of_server(
@@ -62,13 +65,15 @@ def samples_of_server(
 ) -> ServerSamples:
     """Return what a server knows of the window before an instant, by pool.
 
-    Of several replicas that of the most samples counts, whole: they saw the same cancels. How long
-    an open one has been open is not known there, so it counts as one that never stops. Raises
-    ``PrometheusError`` where the server can't be asked or has no histogram of propagation.
+    Of several replicas that of the most samples counts, whole: they saw the same cancels. Exporters
+    that followed one another count together: see ``succession``. How long an open one has been open
+    is not known there, so it counts as one that never stops. Raises ``PrometheusError`` where the
+    server can't be asked or has no histogram of propagation.
     """
-    question = _Question(url, selector, window, at)
-    histograms = _increases(question)
-    if not histograms:
+    question = _Question(PrometheusServer(url), selector, window, at)
+    replicas = frozenset(replica_labels)
+    lives = _lives(question)
+    if not lives:
         raise PrometheusError(
             f"the server has no {BUCKETS} of the last {format_duration(window)}: nothing of an "
             "exporter is scraped, or the selector fits none; see its targets"
@@ -76,67 +81,97 @@ def samples_of_server(
     open_ones = _by_pool(question, str(names.CANCEL_PROPAGATION_OPEN))
     pools = {
         pool: _pool_samples(increase, open_ones.get(pool))
-        for pool, increase in _largest(histograms).items()
+        for pool, increase in _largest(lives, replicas).items()
     }
     graces = _by_pool(question, str(names.GRACE_SECONDS))
     return ServerSamples(
         pools=pools,
         in_force={pool: micros(grace) for pool, grace in graces.items()},
-        notes=(*_reach_note(question), *_service_note(histograms, frozenset(replica_labels))),
+        notes=(*_reach_note(question), *_service_note(lives, replicas)),
     )
 
 
 def _pool_samples(increase: Increase, open_ones: float | None) -> PoolSamples:
-    settled = increase.total
-    if open_ones is None:
-        return PoolSamples(
-            samples=None,
-            source=MeasuredFrom.PROMETHEUS,
-            settled=settled,
-            open=None,
-            unknown=f"unknown: {names.CANCEL_PROPAGATION_OPEN} is absent, so nobody knows how many "
-            "have not stopped; see the exporter and its stores",
+    unknown = ""
+    if not increase.is_whole:
+        unknown = (
+            f'unknown: {BUCKETS} has no le="+Inf", so nobody knows how many took longer than its '
+            "last edge; keep all buckets when relabelling"
         )
+    if open_ones is None:
+        unknown = (
+            f"unknown: {names.CANCEL_PROPAGATION_OPEN} is absent, so nobody knows how many have "
+            "not stopped; see the exporter and its stores"
+        )
+    samples = None if unknown or open_ones is None else samples_of(increase, round(open_ones))
     return PoolSamples(
-        samples=samples_of(increase, round(open_ones)),
+        samples=samples,
         source=MeasuredFrom.PROMETHEUS,
-        settled=settled,
-        open=round(open_ones),
+        settled=increase.total if increase.is_whole else None,
+        open=None if open_ones is None else round(open_ones),
+        unknown=unknown,
         edges=increase.edges,
     )
 
 
-def _increases(question: _Question) -> dict[Series, Increase]:
-    """Return by how much each histogram rose: of every pool and replica, by its labels."""
+def _lives(question: _Question) -> dict[Series, Life]:
+    """Return each histogram of the window, of every pool and replica, by its labels."""
     window = format_duration(question.window)
     series = question.series(BUCKETS)
     last = _values(question, f"last_over_time({series}[{window}])", question.at)
+    # The least of a counter that was never reset is what it began with.
+    least = _values(question, f"min_over_time({series}[{window}])", question.at)
     # A day back, so that a gap in the scrapes does not make an old series look new.
     base = _values(question, f"last_over_time({series}[1d])", question.start)
     reach = format_duration(question.window + _DAY)
     reset = _values(question, f"resets({series}[{reach}]) > 0", question.at)
-    found: dict[Series, Increase] = {}
+    spans = _spans(question)
+    found: dict[Series, Life] = {}
     for histogram in sorted(last):
-        points: dict[float, Points]
+        scrapes: list[Scrape] = [least.get(histogram, {}), last[histogram]]
         if histogram in reset:
-            points = _points(question, histogram)
-        else:
-            points = {edge: [value] for edge, value in last[histogram].items()}
-        found[histogram] = increase_of(points, base.get(histogram, {}))
+            scrapes = _scrapes(question, histogram) or scrapes
+        # One that was hardly seen, or not by its +Inf, is a replica of all others.
+        first, end = spans.get(histogram, (question.start, question.at))
+        found[histogram] = Life(
+            first=first, last=end, scrapes=scrapes, base=base.get(histogram, {})
+        )
     return found
 
 
-def _points(question: _Question, histogram: Series) -> dict[float, Points]:
-    """Return every sample of a histogram that was reset, day by day, so that no answer is huge."""
+def _spans(question: _Question) -> dict[Series, tuple[Instant, Instant]]:
+    """Return when each histogram was there within the window, first and last."""
+    stamp = f"timestamp({question.series(BUCKETS, _ALL)})"
+    within = f"({stamp}[{format_duration(question.window)}:{format_duration(_STEP)}])"
+    first = _values(question, f"min_over_time{within}", question.at)
+    last = _values(question, f"max_over_time{within}", question.at)
+    now = _values(question, stamp, question.at)
+    return {
+        series: (
+            _instant(min(begin.values())),
+            _instant(max((*last[series].values(), *now.get(series, {}).values()))),
+        )
+        for series, begin in first.items()
+        if series in last
+    }
+
+
+def _instant(stamp: float) -> Instant:
+    return Instant(micros(stamp))
+
+
+def _scrapes(question: _Question, histogram: Series) -> list[Scrape]:
+    """Return every scrape of a histogram, asked for day by day, so that no answer is huge."""
     matchers = ",".join(f'{name}="{_escaped(value)}"' for name, value in histogram)
-    points: dict[float, Points] = {}
+    scrapes: dict[float, dict[float, float]] = {}
     end = question.start
     while end < question.at:
         begin, end = end, Instant(min(question.at, end + _DAY))
         text = f"{BUCKETS}{{{matchers}}}[{format_duration(end - begin)}]"
-        for labels, values in _vectors(ask(question.url, text, end)):
-            points.setdefault(float(labels["le"]), []).extend(values)
-    return points
+        for labels, points in _vectors(question.server.ask(text, end)):
+            for stamp, value in points:
+                scrapes.setdefault(stamp, {})[float(labels["le"])] = value
+    return [scrapes[stamp] for stamp in sorted(scrapes)]
 
 
 def _escaped(value: str) -> str:
@@ -146,39 +181,54 @@ def _escaped(value: str) -> str:
 def _values(question: _Question, query: str, at: Instant) -> dict[Series, dict[float, float]]:
     """Return a value for each bucket of each histogram."""
     found: dict[Series, dict[float, float]] = {}
-    for labels, [value] in _vectors(ask(question.url, query, at)):
+    for labels, [(_, value)] in _vectors(question.server.ask(query, at)):
         found.setdefault(_identity(labels), {})[float(labels["le"])] = value
     return found
 
 
-def _vectors(answer: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, str], Points]]:
-    """Yield the labels and values of each series of an answer, of a vector or a range."""
+def _vectors(answer: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, str], _Points]]:
+    """Yield labels and points of each series of an answer, of a vector or a range.
+
+    What is no number says nothing, and a series of nothing else is none.
+    """
     try:
         for series in answer:
             pairs = series["values"] if "values" in series else [series["value"]]
-            yield series["metric"], [float(value) for _, value in pairs]
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-        raise PrometheusError(_NO_NUMBERS) from None
+            points = [(float(stamp), float(value)) for stamp, value in pairs]
+            known = [point for point in points if math.isfinite(point[1])]
+            if known:
+                yield series["metric"], known
+    except ODD_SHAPES:
+        raise PrometheusError(NO_PROMETHEUS) from None
 
 
 def _identity(labels: Mapping[str, str]) -> Series:
     return tuple(sorted((k, v) for k, v in labels.items() if k not in {"le", "__name__"}))
 
 
-def _largest(histograms: Mapping[Series, Increase]) -> dict[str, Increase]:
-    """Return for each pool the histogram of the most samples: replicas saw the same cancels."""
-    found: dict[str, Increase] = {}
-    for labels, increase in histograms.items():
+def _largest(lives: Mapping[Series, Life], replicas: frozenset[str]) -> dict[str, Increase]:
+    """Return for each pool the service's increase of the most samples, if there are several."""
+    services: dict[tuple[str, Series], list[Life]] = {}
+    for labels, life in lives.items():
         pool = dict(labels).get(names.POOL, "")
+        services.setdefault((pool, _service(labels, replicas)), []).append(life)
+    found: dict[str, Increase] = {}
+    for (pool, _), together in services.items():
+        increase = increase_of_lives(together)
         if pool not in found or found[pool].total < increase.total:
             found[pool] = increase
     return found
 
 
+def _service(series: Series, replicas: frozenset[str]) -> Series:
+    """Return the labels that tell neither replicas nor pools apart."""
+    return tuple(pair for pair in series if pair[0] not in replicas and pair[0] != names.POOL)
+
+
 def _by_pool(question: _Question, name: str) -> dict[str, float]:
     query = f"max by ({names.POOL}) ({question.series(name)})"
-    answer = ask(question.url, query, question.at)
-    return {labels.get(names.POOL, ""): value for labels, [value] in _vectors(answer)}
+    answer = question.server.ask(query, question.at)
+    return {labels.get(names.POOL, ""): value for labels, [(_, value)] in _vectors(answer)}
 
 
 def _reach_note(question: _Question) -> Iterator[str]:
@@ -186,7 +236,7 @@ def _reach_note(question: _Question) -> Iterator[str]:
     window, step = format_duration(question.window), format_duration(_STEP)
     series = question.series(str(names.CANCEL_PROPAGATION_OPEN))
     query = f"min(min_over_time(timestamp({series})[{window}:{step}]))"
-    oldest = [value for _, [value] in _vectors(ask(question.url, query, question.at))]
+    oldest = [value for _, [(_, value)] in _vectors(question.server.ask(query, question.at))]
     begins = Instant(int(oldest[0]) * SECOND) if oldest else question.at
     if begins > question.start + 10 * _STEP:
         yield (
@@ -195,10 +245,9 @@ def _reach_note(question: _Question) -> Iterator[str]:
         )
 
 
-def _service_note(histograms: Iterable[Series], replica_labels: frozenset[str]) -> Iterator[str]:
+def _service_note(lives: Iterable[Series], replicas: frozenset[str]) -> Iterator[str]:
     """Yield that there are several services, where labels say so that tell no replicas apart."""
-    told = replica_labels | {names.POOL}
-    services = {tuple(pair for pair in series if pair[0] not in told) for series in histograms}
+    services = {_service(series, replicas) for series in lives}
     if len(services) > 1:
         differing = sorted({name for service in services for name, _ in service})
         yield (

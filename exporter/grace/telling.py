@@ -1,6 +1,5 @@
 """What a measuring found, told: for a tired person, and as the JSON of the contract."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -9,6 +8,7 @@ from orphanwatch.exporter.grace.estimate import Findings, PoolGrace, as_seconds
 from orphanwatch.exporter.instants import (
     Instant,
     Micros,
+    format_bound,
     format_duration,
     format_instant,
     seconds,
@@ -129,18 +129,12 @@ def next_step(findings: Findings, files: Files) -> str:
 
 def length(span: Micros | None) -> str:
     """Return a length of time in milliseconds or seconds, rounded up; ``-`` where there is none."""
-    return _NOT if span is None else _shown(math.ceil(span / 1000))
+    return _NOT if span is None else format_bound(span)
 
 
 def about(span: Micros | None) -> str:
     """Return a length of time to the nearest millisecond; ``-`` where there is none."""
-    return _NOT if span is None else _shown(round(span / 1000))
-
-
-def _shown(milliseconds: int) -> str:
-    if milliseconds < 1000:  # noqa: PLR2004  (one second)
-        return f"{milliseconds}ms"
-    return f"{milliseconds / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+    return _NOT if span is None else format_bound(round(span / 1000) * 1000)
 
 
 def whole(at: Instant) -> Instant:
