@@ -5,7 +5,7 @@
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import seconds
+from orphanwatch.exporter.instants import SECOND, format_duration, seconds
 from orphanwatch.exporter.model import Evaluation, Sample
 from orphanwatch.exporter.names import StoreName
 from orphanwatch.exporter.readings import Readings
@@ -19,7 +19,7 @@ from orphanwatch.exporter.signals.propagation import (
     propagations,
 )
 from orphanwatch.exporter.signals.samples import Gauges, where_any
-from orphanwatch.exporter.signals.split import split_gauges
+from orphanwatch.exporter.signals.split import SAMPLE_LIFE, fresh_sample, split_gauges
 from orphanwatch.exporter.signals.tokens import tallies, token_gauges
 from orphanwatch.exporter.signals.verdict import verdict
 from orphanwatch.exporter.stores.questions import Windows
@@ -128,4 +128,21 @@ def _notes(readings: Readings, config: Config) -> tuple[str, ...]:
             "signal, unknown ledger keys, rows and leases without a task, and uncancellable work "
             "are unknown"
         )
+    if (stale := _queue_note(readings)) is not None:
+        notes.append(stale)
     return tuple(notes)
+
+
+def _queue_note(readings: Readings) -> str | None:
+    """Return why a queue store that can be read tells nothing."""
+    if not readings.stores[StoreName.QUEUE].up or fresh_sample(readings) is not None:
+        return None
+    sample = readings.queue
+    lost = "depth, calm and the split signal are unknown"
+    if sample is None or sample.sampled_at is None:
+        return f"the queue store holds no sample with a time: {lost}"
+    age = readings.at - sample.sampled_at
+    return (
+        f"the newest queue sample is {format_duration(age - age % SECOND)} old, and counts for "
+        f"{format_duration(SAMPLE_LIFE)}: {lost}"
+    )

@@ -96,7 +96,7 @@ def test_a_chart_is_told_in_words_too() -> None:
     """Who does not see it hears it."""
     charts = charts_of((moment(10, depth=9.0), moment(5)), NOW, SILENCE)
     assert charts is not None
-    assert charts.charts[0].summary == "Queue depth: now 4, lowest 4, highest 9 requests."
+    assert charts.charts[0].summary == "Queue depth: now 4, lowest 4, highest 9 waiting."
     unknown = charts_of((moment(5, depth=None),), NOW, SILENCE)
     assert unknown is not None
     assert unknown.charts[0].summary == "Queue depth: unknown."

@@ -8,15 +8,17 @@ from html.parser import HTMLParser
 import made_up_boards as made_up
 import pytest
 from golden_pages import golden
+from graces import measured
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.board import Published
-from orphanwatch.exporter.config import ACTION_WORDS
-from orphanwatch.exporter.instants import Instant
+from orphanwatch.exporter.config import ACTION_WORDS, Config
+from orphanwatch.exporter.instants import Instant, micros
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import Action, Cause, GraceSource
 from orphanwatch.exporter.status.page import StatusPage
 from orphanwatch.exporter.web_response import SECURITY_HEADERS
+from orphanwatch.runbooks.threshold import grace_text
 
 NOW = Instant(made_up.AT + 2_300_000)
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -64,9 +66,9 @@ class Reader(HTMLParser):
         return found
 
 
-def page_of(published: Published) -> str:
+def page_of(published: Published, config: Config | None = None) -> str:
     """Return the page as text."""
-    return StatusPage(made_up.config()).page(published, NOW).decode()
+    return StatusPage(config or made_up.config()).page(published, NOW).decode()
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_each_condition_is_told() -> None:
 def test_grace_tells_what_it_rests_on() -> None:
     """A proposal says that it is one; a measured grace says until when it holds."""
     assert Reader(page_of(made_up.scale())).row("overflow", 3) == [
-        "1 s", "proposal", "not measured: a number that somebody chose",
+        "1s", "proposal", "not measured: a number that somebody chose",
     ]  # fmt: skip
     gauges = made_up.calm_gauges() | {
         names.GRACE_SECONDS: (Sample(("overflow", GraceSource.MEASURED), 2.4),),
@@ -161,8 +163,41 @@ def test_grace_tells_what_it_rests_on() -> None:
     }
     seen = made_up.evaluation(Action.SCALE, gauges=gauges)
     assert Reader(page_of(made_up.published(seen))).row("overflow", 3) == [
-        "2.4 s", "measured", "holds until 2023-12-08T01:46:40Z",
+        "2.4s", "measured", "holds until 2023-12-08T01:46:40Z",
     ]  # fmt: skip
+
+
+def test_a_measurement_that_is_not_used_is_told_from_none() -> None:
+    """A grace that has expired was measured once: what to do is to measure it again."""
+    expired = measured(made_up.config(), valid_until=Instant(made_up.AT - 1))
+    assert Reader(page_of(made_up.scale(), expired)).row("overflow", 3) == [
+        "1s", "proposal", "the measured grace is not used: see what can't be known",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        pytest.param(0.85, "850ms", id="under a second"),
+        pytest.param(12.5, "12.5s", id="ten seconds and more are not rounded down"),
+        pytest.param(0.0003, "1ms", id="nor is what is shorter than a millisecond"),
+    ],
+)
+def test_grace_is_written_as_in_the_threshold_line(seconds: float, shown: str) -> None:
+    """A number that stands in two places is one number."""
+    grace = Sample(("overflow", GraceSource.PROPOSAL), seconds)
+    gauges = made_up.calm_gauges() | {names.GRACE_SECONDS: (grace,)}
+    seen = made_up.evaluation(Action.SCALE, gauges=gauges)
+    assert Reader(page_of(made_up.published(seen))).row("overflow", 3)[0] == shown
+    assert grace_text(micros(seconds)) == shown
+
+
+def test_a_pool_s_name_stands_as_it_is() -> None:
+    """No sign of it means anything to the page."""
+    known = made_up.config()
+    config = known.model_copy(update={"pools": {"#<b>": known.pools["overflow"]}})
+    page = Reader(StatusPage(config).page(made_up.scale(), NOW).decode())
+    assert ["condition", "#<b>"] in page.rows
 
 
 @pytest.mark.parametrize(
@@ -249,7 +284,7 @@ def test_numbers(value: float, shown: str) -> None:
     ("micros", "shown"),
     [
         pytest.param(0, "0 s", id="now"),
-        pytest.param(250_000, "0.25 s", id="milliseconds"),
+        pytest.param(260_000, "0.3 s", id="a fraction"),
         pytest.param(-5_000_000, "0 s", id="a clock that was set back"),
         pytest.param(59_999_999, "1 min", id="rounding carries over"),
         pytest.param(3_601_000_000, "1 h 1 s", id="two units"),

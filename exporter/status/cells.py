@@ -68,9 +68,9 @@ def age(now: Instant, then: Instant) -> str:
 
 
 def length(span: float) -> str:
-    """Return seconds in their two largest units, short ones to the millisecond."""
-    if span < 10:  # noqa: PLR2004  (under ten seconds the fraction matters)
-        return f"{span:.3f}".rstrip("0").rstrip(".") + " s"
+    """Return seconds in their two largest units, under ten of them with a tenth."""
+    if span < 10:  # noqa: PLR2004  (there the fraction matters)
+        return f"{span:.1f}".removesuffix(".0") + " s"
     whole = round(span)
     units = (("d", whole // 86400), ("h", whole // 3600 % 24), ("min", whole // 60 % 60))
     parts = [f"{amount} {unit}" for unit, amount in units if amount]

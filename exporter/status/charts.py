@@ -100,7 +100,7 @@ def charts_of(history: History, now: Instant, longest_silence: Micros) -> Charts
         return None
     return Charts(
         charts=(
-            axis.chart("Queue depth", "requests", _QUEUE),
+            axis.chart("Queue depth", "waiting", _QUEUE),
             axis.chart("Spend", "tokens/s", _SPEND),
         ),
         verdicts=tuple(axis.verdicts()),

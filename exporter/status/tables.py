@@ -5,7 +5,7 @@ from typing import Final
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import Instant, format_instant, micros
+from orphanwatch.exporter.instants import Instant, format_bound, format_instant, micros
 from orphanwatch.exporter.model import Evaluation, Orphan, StoreHealth
 from orphanwatch.exporter.names import Condition, GraceSource, StoreName
 from orphanwatch.exporter.signals.verdict import CONDITION_WORDS
@@ -98,17 +98,20 @@ def graces(evaluation: Evaluation, config: Config) -> Iterable[Row]:
         yield Row(
             pool,
             (
-                Cell(length(value), "tight"),
+                # As the runbook's threshold line has it: one number, written in one way.
+                Cell(format_bound(micros(value)), "tight"),
                 Cell(source, "" if source == GraceSource.MEASURED else "warn"),
-                _validity(evaluation, pool, source),
+                _validity(evaluation, pool, source, config),
             ),
         )
 
 
-def _validity(evaluation: Evaluation, pool: str, source: str) -> Cell:
+def _validity(evaluation: Evaluation, pool: str, source: str, config: Config) -> Cell:
     until = value_of(evaluation, names.GRACE_VALID_UNTIL, pool)
     if source == GraceSource.MEASURED and until is not None:
         return Cell(f"holds until {format_instant(Instant(micros(until)))}")
+    if config.as_of(evaluation.at).measurement_problem:
+        return Cell("the measured grace is not used: see what can't be known", "warn")
     return Cell("not measured: a number that somebody chose")
 
 
