@@ -29,6 +29,11 @@ def chosen_by_equality(config: Config) -> dict[str, str]:
     return {label: value for label, value in chosen(config).items() if label in fixed}
 
 
+def tells_jobs_apart(config: Config) -> bool:
+    """Return whether alerts keep the label ``job``: not where it only tells replicas apart."""
+    return "job" not in config.replica_labels
+
+
 def _value(config: Config, label: str) -> str:
     matchers = [one for one in config.selector_matchers if one.label == label]
     for value in ("", "x", *(text for one in matchers for text in _examples(one))):

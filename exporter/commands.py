@@ -87,10 +87,7 @@ def serve(
         pages = RunbookPages(config.as_of(wall_clock()), render, wall_clock)
         return Loaded(config, pages)
 
-    # Unlike a lock, a handler may put into it whatever the main thread is at.
-    signals: SimpleQueue[int] = SimpleQueue()
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, lambda number, _: signals.put(number))
+    signals = _signals()
     config, pages = load()
     running = start(
         config,
@@ -102,10 +99,27 @@ def serve(
         enable_lifecycle=enable_lifecycle,
     )
     click.echo(f"orphanwatch is listening on {running.url}", err=True)
-    while signals.get() == signal.SIGHUP:
+    while _next_signal(signals) == signal.SIGHUP:
         with suppress(OrphanwatchError):  # logged, and the one before runs on
             running.reload()
     running.stop()
+
+
+def _signals() -> SimpleQueue[int]:
+    """Return where the signals arrive that end the program or reload its config."""
+    # Unlike a lock, a handler may put into it whatever the main thread is at.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda number, _: signals.put(number))
+    return signals
+
+
+def _next_signal(signals: SimpleQueue[int]) -> int:
+    """Wait for a signal; of several that wait, many SIGHUP are one, and an end goes before them."""
+    waiting = [signals.get()]
+    while not signals.empty():
+        waiting.append(signals.get())
+    return next((number for number in waiting if number != signal.SIGHUP), waiting[0])
 
 
 @click.command(epilog="Example: orphanwatch snapshot --config.file orphanwatch.yml --format json")

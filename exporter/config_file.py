@@ -99,6 +99,8 @@ def _read_yaml(path: Path) -> Any:
         where = f"line {mark.line + 1}: " if mark else ""
         reason = getattr(error, "problem", None) or "is not YAML"
         raise ConfigError(str(path), (f"{where}{reason}",)) from None
+    except RecursionError:
+        raise ConfigError(str(path), ("nests too deeply",)) from None
     if not isinstance(document, dict):
         raise ConfigError(str(path), ("is no mapping; it needs at least pools and stores",))
     return document

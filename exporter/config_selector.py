@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import promql_parser
 
 from orphanwatch.exporter.names import FAMILIES
+from orphanwatch.exporter.promql import parsed
 
 # Labels that a rule, Prometheus or the exporter itself sets: a matcher on one would pick rows of
 # a metric, not a service, and the rules would say something else than their pages.
@@ -81,11 +82,7 @@ _OPERATORS: Final = {
 
 
 def _parsed(text: str) -> list[Any]:
-    try:
-        node = promql_parser.parse(_FRAME.format(text))
-    except ValueError:
-        # Without the parser's words, which repeat the text.
-        raise ValueError(_NO_MATCHERS) from None
+    node = parsed(_FRAME.format(text))
     selector = node.expr if isinstance(node, promql_parser.AggregateExpr) else None
     if not isinstance(selector, promql_parser.VectorSelector) or selector.matchers.or_matchers:
         raise ValueError(_NO_MATCHERS)

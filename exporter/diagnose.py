@@ -14,6 +14,7 @@ from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.diagnosis import Diagnosis, diagnose, words_of
 from orphanwatch.exporter.instants import Micros, format_duration
 from orphanwatch.exporter.names import ARM_STORES, Action, Condition
+from orphanwatch.exporter.options import selector_of
 from orphanwatch.exporter.prometheus_page import ScrapedPage, read_page
 from orphanwatch.exporter.signals.samples import Gauges
 from orphanwatch.exporter.signals.verdict import CONDITION_WORDS, doubts_of, orphan_reasons
@@ -34,7 +35,10 @@ _HOLD: Final[Micros] = Config.model_fields["reopen_hold"].default
 )
 @click.option("--prometheus.url", "prometheus", help="Read what this server has scraped instead.")
 @click.option(
-    "--selector", default="", help='Label matchers that pick one service: service="chat".'
+    "--selector",
+    default="",
+    callback=selector_of,
+    help='Label matchers that pick one service: service="chat".',
 )
 @click.option(
     "--format",

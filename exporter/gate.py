@@ -57,7 +57,8 @@ class Closings:
     """
 
     _last: dict[str, Instant] = field(default_factory=dict)
-    _seen_at: Instant | None = None
+    _seen: Mapping[str, Instant] = field(default_factory=dict)
+    """When each pool was seen last: one that a reload brings was not seen before."""
 
     def note(self, evaluation: Evaluation, config: Config) -> Mapping[str, Instant]:
         """Take in one evaluation, and return when each pool was last closed by now.
@@ -65,24 +66,29 @@ class Closings:
         A stretch of which nothing is known counts as closed: one without evaluations, and, where
         a store lists only what is now, what was before the first of them.
         """
-        at, before = evaluation.at, self._seen_at
-        # A store that keeps its past tells it after a start too: the evidence is in its rows.
-        is_unseen = (
-            not keeps_its_past(config) if before is None else at - before > config.stale_after
-        )
+        at = evaluation.at
         for pool, conditions in evaluation.conditions.items():
+            is_unseen = self._is_unseen(pool, at, config)
             is_closed = evaluation.verdict.action in NOT_NOW or not _admits(conditions)
             if is_closed or is_unseen:
                 self._last[pool] = at
             elif pool in self._last:
                 # One that lies ahead was noted by a wrong clock; it is not waited for.
                 self._last[pool] = min(at, self._last[pool])
-        self._seen_at = at
+        self._seen = dict.fromkeys(evaluation.conditions, at)
         return dict(self._last)
+
+    def _is_unseen(self, pool: str, at: Instant, config: Config) -> bool:
+        before = self._seen.get(pool)
+        if before is None:
+            # A store that keeps its past tells it after a start too: the evidence is in its rows.
+            return not keeps_its_past(config)
+        # A clock that was set back hides what is stamped after the present that it shows.
+        return abs(at - before) > config.stale_after
 
     def forget_sight(self) -> None:
         """Begin anew: a store that is needed has been replaced, and was not seen before."""
-        self._seen_at = None
+        self._seen = {}
 
 
 def keeps_its_past(config: Config) -> bool:

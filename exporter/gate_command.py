@@ -8,11 +8,12 @@ import click
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
-from orphanwatch.exporter.config_selector import parse_selector
 from orphanwatch.exporter.gate_history import Limits, limits_of, read_history
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
 from orphanwatch.exporter.instants import seconds
+from orphanwatch.exporter.options import selector_of
 
+_REPLICA_LABELS: Final[tuple[str, ...]] = Config.model_fields["replica_labels"].default
 CODES: Final = {Answer.OPEN: 0, Answer.CLOSED: 1, Answer.UNKNOWN: 2}
 
 _WORDS: Final = {
@@ -20,13 +21,6 @@ _WORDS: Final = {
     Answer.CLOSED: "CLOSED: admit no overflow.",
     Answer.UNKNOWN: "UNKNOWN: it can't be told, so treat it as closed.",
 }
-
-
-def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    try:
-        return None if text is None else ",".join(str(one) for one in parse_selector(text))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
 
 
 @click.command(
@@ -37,7 +31,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | 
     "--config.file",
     "config_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Take pools, reopen_hold, replicas, scrape_interval and selector from this configuration.",
+    help="Take pools, reopen_hold, replicas, scrape_interval and the like from this configuration.",
 )
 @click.option("--pool", help="One overflow pool; without it, all of them must be open.")
 @click.option(
@@ -47,7 +41,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | 
 )
 @click.option(
     "--selector",
-    callback=_selector,
+    callback=selector_of,
     help='Label matchers that pick one service, in place of the config\'s: service="chat".',
 )
 @click.option(
@@ -77,7 +71,8 @@ def gate_command(
     matchers = selector if selector is not None else config.selector if config else ""
     needed = replicas if replicas is not None else config.replicas if config else 1
     pools = _pools(config, pool)
-    history = read_history(prometheus, matchers, limits)
+    labels = _REPLICA_LABELS if config is None else config.replica_labels
+    history = read_history(prometheus, matchers, limits, labels)
     verdict = judge(history, limits, replicas=needed, pools=pools)
     if form == "json":
         click.echo(json.dumps(document_of(verdict, limits, needed), indent=2))

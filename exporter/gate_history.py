@@ -3,7 +3,7 @@
 Raw, because only they show a gap: a function over a range makes something of whatever is there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final, NamedTuple
@@ -13,7 +13,7 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import PrometheusError
 from orphanwatch.exporter.instants import Instant, Micros, format_duration, micros
 from orphanwatch.exporter.names import Basis, Family
-from orphanwatch.exporter.prometheus_page import NO_PROMETHEUS, ODD_SHAPES, ask
+from orphanwatch.exporter.prometheus_server import NO_PROMETHEUS, ODD_SHAPES, PrometheusServer
 
 LABEL_OF_NAME: Final = "__name__"
 
@@ -67,8 +67,9 @@ class GateHistory:
 
     at: Instant
     series: tuple[Series, ...]
-    reporting: frozenset[str]
-    """Replicas whose gate is scraped now: one that went away is marked as gone by the server."""
+    reporting: Mapping[str, str]
+    """Replicas whose gate is scraped now, each with the exporter that it is: two may be one that
+    is scraped twice. One that went away is marked as gone by the server."""
     counted: Mapping[str, float]
     """Orphan tokens that were counted within the hold, by pool: late rows are among them."""
 
@@ -84,28 +85,35 @@ def limits_of(config: Config | None) -> Limits:
     return Limits(fields["reopen_hold"].default, Micros(reach), Micros(stale_after))
 
 
-def read_history(url: str, matchers: str, limits: Limits) -> GateHistory:
+def read_history(
+    url: str, matchers: str, limits: Limits, replica_labels: Collection[str]
+) -> GateHistory:
     """Return what the server has within the hold. Raises ``PrometheusError``.
 
-    ``matchers`` pick a service, as ``selector:`` does.
+    ``matchers`` pick a service, as ``selector:`` does; exporters differ in ``replica_labels``.
     """
-    at = _now(url)
+    server = PrometheusServer(url)
+    server.begin()
+    at = _now(server)
     long = format_duration(limits.hold + limits.reach)
     short = format_duration(limits.reach)
     raw = [
-        *ask(url, f"{_select(_THROUGH_THE_HOLD, matchers)}[{long}]", at),
-        *ask(url, f"{_select(_NEWEST, matchers)}[{short}]", at),
+        *server.ask(f"{_select(_THROUGH_THE_HOLD, matchers)}[{long}]", at),
+        *server.ask(f"{_select(_NEWEST, matchers)}[{short}]", at),
     ]
-    scraped = ask(url, _select([names.OVERFLOW_ADMISSION_ALLOWED], matchers), at)
+    scraped = server.ask(_select([names.OVERFLOW_ADMISSION_ALLOWED], matchers), at)
     charged = _joined(f'basis="{Basis.CHARGED}"', matchers)
     # At least as far back as a rise can be seen at all.
     span = format_duration(max(limits.hold, limits.reach))
-    rises = ask(url, f"max by (pool) (increase({names.TOKENS_TOTAL}{{{charged}}}[{span}]))", at)
+    rises = server.ask(f"max by (pool) (increase({names.TOKENS_TOTAL}{{{charged}}}[{span}]))", at)
     try:
         return GateHistory(
             at=at,
             series=tuple(_series(raw)),
-            reporting=frozenset(_replica(each["metric"], _ALLOWED) for each in scraped),
+            reporting={
+                _replica(each["metric"], _ALLOWED): _exporter(each["metric"], replica_labels)
+                for each in scraped
+            },
             counted={each["metric"][names.POOL]: float(each["value"][1]) for each in rises},
         )
     except ODD_SHAPES:
@@ -115,10 +123,10 @@ def read_history(url: str, matchers: str, limits: Limits) -> GateHistory:
 _ALLOWED: Final = names.OVERFLOW_ADMISSION_ALLOWED
 
 
-def _now(url: str) -> Instant:
+def _now(server: PrometheusServer) -> Instant:
     """Return the server's own present: every question is asked as of it."""
     try:
-        (told,) = ask(url, "vector(time())")
+        (told,) = server.ask("vector(time())")
         return _instant(told["value"][1])
     except ODD_SHAPES:
         raise PrometheusError(NO_PROMETHEUS) from None
@@ -150,5 +158,13 @@ def _instant(epoch: object) -> Instant:
 
 def _replica(metric: Mapping[str, str], family: Family) -> str:
     own = {LABEL_OF_NAME, *family.labels}
-    labels = (f'{name}="{value}"' for name, value in sorted(metric.items()) if name not in own)
-    return "{" + ",".join(labels) + "}"
+    return _written({name: value for name, value in metric.items() if name not in own})
+
+
+def _exporter(metric: Mapping[str, str], replica_labels: Collection[str]) -> str:
+    """Return which exporter it is: what a second server adds by which it is scraped is dropped."""
+    return _written({name: value for name, value in metric.items() if name in replica_labels})
+
+
+def _written(labels: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{value}"' for name, value in sorted(labels.items())) + "}"

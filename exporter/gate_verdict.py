@@ -12,7 +12,7 @@ from typing import Final
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.gate_history import GateHistory, Limits, Series
-from orphanwatch.exporter.instants import SECOND, Instant, format_duration, micros
+from orphanwatch.exporter.instants import SECOND, Instant, Micros, format_duration, micros
 from orphanwatch.exporter.names import ARM_STORES, Condition, Family
 from orphanwatch.exporter.signals.verdict import CONDITION_WORDS
 
@@ -38,7 +38,7 @@ class GateVerdict:
     pools: tuple[str, ...]
     """The overflow pools that were looked at."""
     reporting: int
-    """Replicas that report now."""
+    """Replicas that report now: one that is scraped twice is one."""
 
 
 def judge(
@@ -49,7 +49,6 @@ def judge(
     Any replica that says closed makes it closed, whatever else is unknown.
     """
     sight = _Sight(history, limits)
-    reporting = sight.reporting
     wanted = tuple(sorted(pools if pools is not None else sight.pools))
     closed = (*_closed(sight, wanted), *_signs(sight))
     unknown = tuple(_unknown(sight, wanted, replicas))
@@ -66,7 +65,7 @@ def judge(
         reasons=tuple(dict.fromkeys(reasons)),
         at=history.at,
         pools=wanted,
-        reporting=len(reporting),
+        reporting=sight.exporters,
     )
 
 
@@ -97,6 +96,11 @@ class _Sight:
             for replica in sorted(self.history.reporting)
             if any(self.fresh(names.OVERFLOW_ADMISSION_ALLOWED, replica))
         )
+
+    @property
+    def exporters(self) -> int:
+        """How many exporters they are."""
+        return len({self.history.reporting[replica] for replica in self.reporting})
 
     @property
     def pools(self) -> frozenset[str]:
@@ -173,13 +177,12 @@ def _signs(sight: _Sight) -> Iterator[str]:
 
 def _unknown(sight: _Sight, wanted: Collection[str], replicas: int) -> Iterator[str]:
     """Yield everything that would have to be known."""
-    reporting = sight.reporting
-    if len(reporting) < replicas:
+    if sight.exporters < replicas:
         yield (
-            f"{len(reporting)} of {replicas} replicas report {names.OVERFLOW_ADMISSION_ALLOWED}: "
+            f"{sight.exporters} of {replicas} replicas report {names.OVERFLOW_ADMISSION_ALLOWED}: "
             "see whether they run, are scraped, and have an overflow pool"
         )
-    for replica in reporting:
+    for replica in sight.reporting:
         yield from _blind_spots(sight, replica, wanted)
     for pool in wanted:
         yield from _gaps(sight, pool)
@@ -197,9 +200,12 @@ def _blind_spots(sight: _Sight, replica: str, wanted: Collection[str]) -> Iterat
         if store not in up or store not in read or not up[store].value:
             yield f"store {store} is not readable for {replica}"
             continue
-        age = read[store].at - micros(read[store].value)
+        age = Micros(read[store].at - micros(read[store].value))
         if age > sight.limits.stale_after:
             yield f"store {store} was last read {format_duration(age)} before, by {replica}"
+        elif age < -sight.limits.stale_after:
+            ahead = format_duration(Micros(-age))
+            yield f"the clock of {replica} is {ahead} ahead of Prometheus': set both by NTP"
     if any(Condition.BLIND in sight.conditions(replica, pool) for pool in wanted):
         yield f"{replica} is blind: {CONDITION_WORDS[Condition.BLIND]}"
 

@@ -1,5 +1,7 @@
 """What was last published, and what is shown in its place once it is too old."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
@@ -9,7 +11,7 @@ from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.gate import Gate
 from orphanwatch.exporter.history import History, moment_of, remember
-from orphanwatch.exporter.instants import Instant
+from orphanwatch.exporter.instants import Instant, seconds
 from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.names import Family
 from orphanwatch.exporter.snapshot import is_known
@@ -26,6 +28,8 @@ class _Shown:
     current: Published
     outdated: Published
     expires_at: Instant
+    ends: float
+    """The same by the steady clock: the wall clock may be set back meanwhile."""
 
 
 class Noticeboard:
@@ -40,19 +44,23 @@ class Noticeboard:
         clock: Clock,
         counters: Counters,
         config_reload: ConfigReload | None = None,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``steady`` tells seconds, and is never set back."""
         self._config = config
         self._clock = clock
+        self._steady = steady
         self._history: History = ()
         self._reload = config_reload
         self._writing = Lock()
         empty = replace(_page(None, counters), config_reload=config_reload)
-        self._shown = _Shown(empty, empty, Instant(0))
+        self._shown = _Shown(empty, empty, Instant(0), 0.0)
 
     def current(self) -> Published:
         """Return what may be served now."""
         shown = self._shown
-        return shown.current if self._clock() <= shown.expires_at else shown.outdated
+        is_fresh = self._clock() <= shown.expires_at and self._steady() <= shown.ends
+        return shown.current if is_fresh else shown.outdated
 
     def publish(self, evaluation: Evaluation, counters: Counters, gate: Gate | None = None) -> None:
         """Show an evaluation until the next, or until it is stale."""
@@ -64,6 +72,7 @@ class Noticeboard:
                 replace(page, config_reload=self._reload),
                 replace(outdated, config_reload=self._reload),
                 Instant(evaluation.at + self._config.stale_after),
+                self._steady() + seconds(self._config.stale_after),
             )
 
     def note_reload(self, config_reload: ConfigReload) -> None:

@@ -10,6 +10,7 @@ from orphanwatch.exporter.artifacts import outdated, write_files
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
+from orphanwatch.exporter.config_selector import parse_selector
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.web_address import OPEN_FLAG
 
@@ -29,6 +30,14 @@ open_option: Final = click.option(
     is_flag=True,
     help="Listen beyond this machine without a login, where the network itself is closed.",
 )
+
+
+def selector_of(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Return the label matchers of ``--selector`` as PromQL; None where it is not given."""
+    try:
+        return None if text is None else ",".join(str(one) for one in parse_selector(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def load_to_render(path: Path) -> Config:

@@ -82,6 +82,7 @@ def test_the_contracts_config_is_a_whole_one(tmp_path: Path) -> None:
         pytest.param(
             "", "is no mapping; it needs at least pools and stores", id="an empty file"
         ),
+        pytest.param("[" * 5000, "nests too deeply", id="YAML without a bottom"),
         pytest.param(
             "- a\n", "is no mapping; it needs at least pools and stores", id="a list"
         ),

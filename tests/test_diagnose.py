@@ -229,6 +229,11 @@ def test_prometheus_is_diagnosed_like_the_stores(tmp_path: Path) -> None:
         pytest.param(
             ("--prometheus.url", "http://127.0.0.1:1"), "can't be reached", id="no server"
         ),
+        pytest.param(
+            ("--prometheus.url", "http://127.0.0.1:1", "--selector", '"} or vector(1) #'),
+            "is no list of label matchers",
+            id="no label matchers",
+        ),
     ],
 )
 def test_what_can_not_be_told_is_exit_code_2(

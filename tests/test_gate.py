@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import made_up_boards as made_up
@@ -168,6 +169,26 @@ def test_a_clock_that_was_set_back_does_not_close_it_for_as_long() -> None:
     evaluations = [seen(86_400, CLOSED), *every(5, (0, HOLD, CALM))]
     assert judged(*evaluations).is_open
     assert not judged(*evaluations[:-1]).is_open
+
+
+def test_a_clock_that_is_set_back_hides_what_was() -> None:
+    """Rows stamped after the present that it shows are not read yet: the hold waits for them."""
+    evaluations = [seen(600), *every(5, (0, HOLD, CALM))]
+    assert judged(*evaluations).is_open
+    assert not judged(*evaluations[:-1]).is_open
+
+
+def test_a_pool_that_a_reload_brings_was_not_seen_before() -> None:
+    """Where stores list only what is now, a pool of a new name is closed until the hold is over."""
+    used, closings = config("overflow", leases=LIST), Closings()
+    for second in range(0, HOLD + 5, 5):
+        closed = closings.note(seen(second), used)
+    assert gate_of(seen(HOLD), used, closed).is_open
+    renamed = config("batch", leases=LIST)
+    for second in range(HOLD + 5, 2 * HOLD + 10, 5):
+        evaluation = replace(seen(second), conditions={"batch": CALM})
+        gate = gate_of(evaluation, renamed, closings.note(evaluation, renamed))
+        assert gate.is_open is (second == 2 * HOLD + 5)
 
 
 def test_no_hold_opens_at_once() -> None:

@@ -78,12 +78,14 @@ def told(
     pools: tuple[str, ...] | None = None,
     gone: tuple[str, ...] = (),
     counted: dict[str, float] | None = None,
+    same: dict[str, str] | None = None,
 ) -> GateVerdict:
-    """Return what is said of a history, in which some replicas have gone away."""
+    """Return what is said of a history, in which some replicas have gone, or are the same one."""
+    reporting = {s.replica for s in shown if s.family is ALLOWED} - {*gone}
     history = GateHistory(
         at=NOW,
         series=tuple(shown),
-        reporting=frozenset({s.replica for s in shown if s.family is ALLOWED} - {*gone}),
+        reporting={replica: (same or {}).get(replica, replica) for replica in reporting},
         counted=counted or {},
     )
     return judge(history, LIMITS, replicas=replicas, pools=pools)
@@ -159,9 +161,19 @@ def told(
             {}, Answer.UNKNOWN, "store ledger was last read 35s before",
             id="a store that is stale",
         ),
+        pytest.param(
+            changed(page(), series(names.STORE_LAST_SUCCESS, "ledger",
+                                   value=(NOW + 3600 * SECOND) / SECOND)),
+            {}, Answer.UNKNOWN, "ahead of Prometheus'",
+            id="a clock that is ahead: how old the last reading is can't be told",
+        ),
         pytest.param([], {}, Answer.UNKNOWN, "0 of 1 replicas report", id="nothing at all"),
         pytest.param(
             page(), {"replicas": 2}, Answer.UNKNOWN, "1 of 2 replicas report", id="one of two"
+        ),
+        pytest.param(
+            [*page(), *page(B)], {"replicas": 2, "same": {B: A}}, Answer.UNKNOWN,
+            "1 of 2 replicas report", id="one that is scraped twice is one",
         ),
         pytest.param(
             page(), {"gone": (A,)}, Answer.UNKNOWN, "0 of 1", id="the target is down"

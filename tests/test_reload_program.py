@@ -134,6 +134,17 @@ def test_a_signal_loads_the_config_anew(stack: StackFile) -> None:
         assert IN_FORCE in program.log
 
 
+def test_an_end_does_not_wait_for_reloads_that_wait(stack: StackFile) -> None:
+    """Of sixty signals in a row few are reloads, and the end after them comes at once."""
+    with served(stack.config_file) as program:
+        for _ in range(60):
+            program.hang_up()
+            time.sleep(0.005)
+        program.process.send_signal(signal.SIGTERM)
+        assert program.process.wait(15) == 0
+        assert 1 <= program.log.count('event="config reloaded"') < 30
+
+
 def test_a_bad_config_keeps_the_old_one_running(stack: StackFile) -> None:
     """By signal and over HTTP alike; a good one mends it, and no secret shows anywhere."""
     good = stack.config_file.read_text()
@@ -354,5 +365,5 @@ def test_a_signal_before_the_first_evaluation_is_no_end(stack: StackFile) -> Non
         wait_until("its start", lambda: fetch(listening)[0] == 200, 30)
         for _ in range(3):
             process.send_signal(signal.SIGHUP)
-        wait_until("the reload", lambda: "config reloaded" in log.read_text(), 10)
+        wait_until("the reload", lambda: "config reloaded" in log.read_text(), 30)
         assert process.poll() is None
