@@ -8,9 +8,8 @@ import click
 from orphanwatch.exporter.artifacts import write_files
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.config_selector import parse_selector
 from orphanwatch.exporter.instants import SECOND, Instant, parse_duration, parse_instant
-from orphanwatch.exporter.options import load_to_render
+from orphanwatch.exporter.options import load_to_render, selector_of
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -32,14 +31,6 @@ def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant
         raise click.BadParameter(
             f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
         ) from None
-
-
-def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
-    try:
-        parse_selector(text or "")
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-    return text
 
 
 @click.command(
@@ -66,7 +57,7 @@ def _selector(_: click.Context, __: click.Parameter, text: str | None) -> str | 
 )
 @click.option(
     "--selector",
-    callback=_selector,
+    callback=selector_of,
     help='Label matchers that pick one service, in place of the config\'s: service="chat".',
 )
 @click.option(

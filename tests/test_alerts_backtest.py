@@ -122,6 +122,16 @@ def test_a_long_grid_is_asked_in_parts() -> None:
     assert grid.start == 15
 
 
+@pytest.mark.parametrize("ratio", [0.07, 0.5])
+def test_a_generous_budget_has_neighbours_too(ratio: float) -> None:
+    """Half of it brings a burn rate back that it leaves out itself, of which nothing is told."""
+    config = alert_config(thresholds={"waste_budget_ratio": ratio})
+    own = {rule.key for rule in rules_of(config)}
+    budgets = [each for each in variants(config) if each.setting == "thresholds.waste_budget_ratio"]
+    assert budgets
+    assert {rule.key for each in budgets for rule in each.rules} <= own
+
+
 def test_thresholds_have_neighbours_where_rules_depend_on_them() -> None:
     """The multiples of a threshold, 0 first where that is allowed, each an exact decimal."""
     values: dict[str, list[str]] = {}
@@ -149,10 +159,12 @@ class Past:
         self._lost = lost
         self._held = held
         self.asked: list[str] = []
+        self.earliest = 0
 
     def present(self, query: str, grid: Grid) -> Mapping[LabelSet, tuple[int, ...]]:
         """Answer for the names of metrics, and for expressions by a word that is in them."""
         self.asked.append(query)
+        self.earliest = min(self.earliest, grid.start)
         if query.startswith("group by (__name__)"):
             times = tuple(at for at in grid.times if at >= self._seen_from)
             names = {"orphanwatch_build_info", *METRICS} - set(self._lost)
@@ -229,6 +241,26 @@ def test_no_exporter_in_the_past_is_an_error_with_its_remedy() -> None:
     """Before there was an exporter nothing can be told."""
     with pytest.raises(PrometheusError, match="run orphanwatch serve"):
         replay_of(Past(seen_from=99 * DAY))
+
+
+@pytest.mark.parametrize(
+    ("length", "step"),
+    [
+        pytest.param(1, None, id="a second"),
+        pytest.param(3600, DAY, id="a step that is longer than the range"),
+    ],
+)
+def test_a_range_of_no_length_is_refused(length: int, step: int | None) -> None:
+    """With the remedy, and without a division by its length."""
+    with pytest.raises(PrometheusError, match="fewer than two evaluations"):
+        replay_of(Past(), length=length, step=step)
+
+
+def test_a_range_from_before_the_epoch_begins_with_it() -> None:
+    """However long it is, no instant is asked for that a server can't write down."""
+    past = Past()
+    assert replay_of(past, length=100_000 * 365 * DAY).length > 13 * DAY
+    assert past.earliest >= 0
 
 
 def test_each_expression_is_asked_once() -> None:

@@ -11,6 +11,7 @@ from documentation import DOCS, section, tables
 from lint_rules import CONFIG, DELTA, alert, found_in_foreign, group, names, record
 
 from orphanwatch.alerts.artifacts import PROMETHEUS_RULE, RULES, build, rules_text
+from orphanwatch.alerts.lint.read_rules import parse_rule_file
 from orphanwatch.alerts.lint.run import Linted, checks, lint_generated
 from orphanwatch.dashboards.build import build as build_dashboards
 from orphanwatch.exporter.config import Config
@@ -140,10 +141,14 @@ def test_rules_of_others_are_passed_by_unless_they_read_ours() -> None:
     theirs = alert("node_load1 > 5", alert="NodeBusy", for_=None)
     ours = record("pool:orphan_token_delta:max", DELTA)
     on_ours = alert("pool:orphan_token_delta:max", alert="OrphanMine")
-    found = found_in_foreign(group(theirs, ours, on_ours))
-    assert [(finding.place, finding.check) for finding in found] == [
-        ("alert OrphanMine", "alert/comparison")
-    ]
+    again = record("pool:leaks:max", "max(pool:orphan_token_delta:max)")
+    once_more = record("job:leaks:max", "max(pool:leaks:max)")
+    far = alert("job:leaks:max", alert="OrphanFar")
+    pattern = alert('count({__name__=~"orphan_lea.+"})', alert="OrphanPattern")
+    found = found_in_foreign(group(theirs, ours, on_ours, again, once_more, far, pattern))
+    compared = [found_.place for found_ in found if found_.check == "alert/comparison"]
+    assert compared == ["alert OrphanMine", "alert OrphanFar", "alert OrphanPattern"]
+    assert not [found_ for found_ in found if "NodeBusy" in found_.place]
 
 
 def test_the_command_says_what_it_looked_at(tmp_path: Path) -> None:
@@ -172,10 +177,58 @@ def test_the_command_judges_a_file(form: str, tmp_path: Path) -> None:
     assert answer.out.splitlines()[-1].endswith(": 1 finding")
 
 
+MANIFEST = """
+kind: Deployment
+spec: {replicas: 2}
+---
+# Before it stands another document, and behind it nothing.
+kind: PrometheusRule
+spec:
+  groups:
+    - name: mine
+      labels:
+      rules:
+        - alert: OrphanThings
+          expr: max_over_time(orphan_token_delta[1m]) > 0
+          for: 1m
+          keep_firing_for: 5m
+          labels: {severity: warning, page: yes, team: 7, since: 2026-11-30}
+          annotations:
+---
+"""
+"""All of it is sound for Prometheus: words that YAML takes for something else stay texts there."""
+
+
+def test_plain_words_and_blanks_are_what_prometheus_takes_them_for() -> None:
+    """So are several documents in one file, as manifests of Kubernetes are."""
+    [rule] = parse_rule_file("mine.yml", MANIFEST).rules
+    assert rule.labels == {
+        "severity": "warning", "page": "yes", "team": "7", "since": "2026-11-30",
+    }  # fmt: skip
+    assert rule.annotations == {}
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        pytest.param("orphan_leases[1m] offset NaN", id="a length that is no number"),
+        pytest.param("+".join(["orphan_leases"] * 400), id="a chain that nests too deeply"),
+        pytest.param("+".join(["orphan_leases"] * 30_000), id="one that ends the parser's stack"),
+        pytest.param("(" * 30_000 + "orphan_leases" + ")" * 30_000, id="brackets without an end"),
+    ],
+)
+def test_no_expression_ends_the_lint(expr: str) -> None:
+    """What can't be parsed is a finding, never a crash, and is not shown in full."""
+    [found] = [one for one in found_in_foreign(group(alert(expr))) if one.check == "promql/syntax"]
+    assert len(str(found)) < 500
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         pytest.param("groups: [", "mine.yml: is not YAML in line 1", id="no YAML"),
+        pytest.param("[" * 5000, "mine.yml: nests too deeply", id="YAML without a bottom"),
+        pytest.param("", "mine.yml: the document", id="nothing at all"),
         pytest.param(
             yaml.safe_dump({"groups": [{"name": "a", "rules": [{"alert": "B"}]}]}),
             "mine.yml: groups.0.rules.0.expr: field required",

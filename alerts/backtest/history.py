@@ -1,20 +1,11 @@
 """The history that a Prometheus server has: when an expression gave something, and when nothing."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
-import requests
-from prometheus_api_client.exceptions import PrometheusApiClientException
-from prometheus_api_client.prometheus_connect import PrometheusConnect
-
-from orphanwatch.exporter.config_source import HttpAccess
 from orphanwatch.exporter.errors import PrometheusError
-from orphanwatch.exporter.instants import format_duration, micros
-from orphanwatch.exporter.names import StoreName
-from orphanwatch.exporter.prometheus_page import NO_PROMETHEUS, ODD_SHAPES
-from orphanwatch.exporter.stores.http.access import HttpPlace
-from orphanwatch.exporter.stores.http.problems import OverlongError
+from orphanwatch.exporter.instants import micros
+from orphanwatch.exporter.prometheus_server import NO_PROMETHEUS, ODD_SHAPES, PrometheusServer
 
 TIMEOUT: Final = micros(120)
 """What Prometheus itself gives a query by default; a replay of hours may need it."""
@@ -35,8 +26,11 @@ class Grid(NamedTuple):
 
     @classmethod
     def over(cls, start: int, end: int, step: int) -> "Grid":
-        """Return the multiples of a step from a start to an end: the same ones every time."""
-        return cls(-(-start // step) * step, end // step * step, step)
+        """Return the multiples of a step from a start to an end: the same ones every time.
+
+        None lies before 1970: of that no server knows anything.
+        """
+        return cls(-(-max(0, start) // step) * step, end // step * step, step)
 
     @property
     def times(self) -> range:
@@ -61,9 +55,7 @@ class History:
     """What a server answers. Every answer is bounded in time and in size."""
 
     def __init__(self, url: str) -> None:
-        # The store's name stands in errors of the place only, which are not used here.
-        self._place = HttpPlace(StoreName.QUEUE, HttpAccess(), TIMEOUT)
-        self._server = PrometheusConnect(url=url.rstrip("/"), session=self._place.session)
+        self._server = PrometheusServer(url, TIMEOUT, remedy=_SHORTER)
 
     def present(self, query: str, grid: Grid) -> Mapping[LabelSet, tuple[int, ...]]:
         """Return at which instants of a grid each series of a query was there.
@@ -72,46 +64,9 @@ class History:
         """
         found: dict[LabelSet, list[int]] = {}
         for chunk in grid.chunks():
-            for labels, times in _series(self._ask(query, chunk)):
+            for labels, times in _series(self._server.ask_range(query, *chunk)):
                 found.setdefault(labels, []).extend(times)
         return {labels: tuple(times) for labels, times in found.items()}
-
-    def _ask(self, query: str, grid: Grid) -> Any:
-        try:
-            return self._server.custom_query_range(
-                query, _stamp(grid.start), _stamp(grid.end), str(grid.step)
-            )
-        except PrometheusApiClientException:
-            raise PrometheusError(self._refusal()) from None
-        # Not "from error", below: its text may hold what stands in the URL.
-        except requests.Timeout:
-            raise PrometheusError(
-                f"the server does not answer within {format_duration(TIMEOUT)}; {_SHORTER}"
-            ) from None
-        except OverlongError:
-            raise PrometheusError(f"the server's answer is too long; {_SHORTER}") from None
-        except requests.exceptions.JSONDecodeError:
-            raise PrometheusError(NO_PROMETHEUS) from None
-        except requests.ConnectionError:
-            raise PrometheusError(
-                "the server can't be reached; check that it runs, and --prometheus.url"
-            ) from None
-        except (requests.RequestException, OSError, *ODD_SHAPES):
-            raise PrometheusError(NO_PROMETHEUS) from None
-
-    def _refusal(self) -> str:
-        response = self._place.newest
-        status = response.status_code if response is not None else 0
-        try:
-            said = str(response.json()["error"]) if response is not None else ""
-        except ODD_SHAPES:
-            return f"the server answers {status}; check --prometheus.url, and who may read there"
-        shown = "".join(sign if sign.isprintable() else " " for sign in said)
-        return f"the server refuses a query: {shown}; {_SHORTER}"
-
-
-def _stamp(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def _series(answer: Any) -> Iterator[tuple[LabelSet, list[int]]]:

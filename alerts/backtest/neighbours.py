@@ -41,7 +41,11 @@ def variants(config: Config) -> Iterator[Variant]:
         for value in _around(stated) if stated is not None else ():
             changed = _with(config, name, value)
             rules = rules_of(changed) if changed is not None else ()
-            others = tuple(rule for rule in rules if rule.expr != own[rule.key].expr)
+            # A smaller budget brings back burn rates that the stated one leaves out: of such a
+            # rule there is nothing to compare with.
+            others = tuple(
+                rule for rule in rules if rule.key in own and rule.expr != own[rule.key].expr
+            )
             if others:
                 yield Variant(f"thresholds.{name}", number(value), others)
 

@@ -70,7 +70,7 @@ def headline(tested: Backtest, severity: Severity) -> str:
     known = [each.per_week for each in outcomes if each.per_week is not None]
     blind = len(outcomes) - len(known)
     what = f"{RESPONSE[severity].capitalize()}s a week: "
-    rest = f"; {blind} of {len(outcomes)} rules could not be replayed" if blind else ""
+    rest = f"; {blind} of {len(outcomes)} rules saw too little of the past" if blind else ""
     if not known or (blind and not sum(known)):
         # No rule fired, and some were blind: that is no zero.
         return f"{what}{UNKNOWN}{rest}"

@@ -51,6 +51,11 @@ _NO_HISTORY: Final = (
     "(or mend --selector, --range, --at)"
 )
 
+_TOO_SHORT: Final = (
+    "fewer than two evaluations lie between the history's beginning and its end; lengthen "
+    "--range, shorten --step, or come back later"
+)
+
 
 class _Sight(NamedTuple):
     """When each metric was there, looked at often enough."""
@@ -73,8 +78,8 @@ def backtest(
     exporter.
     """
     every = step or max(1, -(-evaluation_interval(config) // SECOND))
-    start = _beginning(config, reader, Grid.over(at - length, at, every))
-    grid = Grid.over(start, at, every)
+    start = _beginning(config, reader, _several(Grid.over(at - length, at, every)))
+    grid = _several(Grid.over(start, at, every))
     seen = _sight(config, reader, grid)
     replay = _Replay(reader, grid, seen, is_fixed=step is not None)
     neighbours = tuple(variants(config))
@@ -88,6 +93,13 @@ def backtest(
         assumed=assumed,
         outcomes=tuple(replay.outcome(config, rule, neighbours) for rule in rules_of(config)),
     )
+
+
+def _several(grid: Grid) -> Grid:
+    """Return the grid; raises ``PrometheusError`` where it is no stretch of time."""
+    if grid.end <= grid.start:
+        raise PrometheusError(_TOO_SHORT)
+    return grid
 
 
 def _presence(config: Config) -> str:

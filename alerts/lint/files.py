@@ -7,6 +7,7 @@ from typing import Final
 from orphanwatch.alerts.lint.model import Check, Facts, Group, Problem, Rule, RuleFile
 from orphanwatch.alerts.lint.style import LONGEST_NAME
 from orphanwatch.alerts.lint.tree import selections
+from orphanwatch.exporter.instants import Micros
 
 MOST_RULES: Final = 20
 
@@ -45,12 +46,12 @@ def told_apart(file: RuleFile, facts: Facts) -> Iterator[Problem]:  # noqa: ARG0
 
 
 def asked_once(file: RuleFile, facts: Facts) -> Iterator[Problem]:  # noqa: ARG001  (a check's signature)
-    """No two rules ask the same."""
-    first: dict[str, str] = {}
+    """No two rules ask the same and wait as long for it."""
+    first: dict[tuple[str, Micros], str] = {}
     for rule in file.rules:
         if rule.expression.read is None:
             continue
-        asked = rule.expression.tree.prettify()
+        asked = rule.expression.tree.prettify(), rule.expression.hold
         if asked in first:
             yield Problem(
                 f"`{rule.name}` asks what `{first[asked]}` asks", "keep one, or record it"
@@ -64,19 +65,22 @@ def _labels(rule: Rule) -> tuple[tuple[str, str], ...]:
 
 def recorded_before(file: RuleFile, facts: Facts) -> Iterator[Problem]:  # noqa: ARG001  (a check's signature)
     """A recording rule reads what its own group recorded before it: other groups keep no order."""
-    home = {
-        rule.name: (place, number)
+    recording = [
+        (place, number, rule)
         for place, group in enumerate(file.groups)
         for number, rule in enumerate(group.rules)
         if not rule.is_alert
-    }
-    for rule in file.rules:
-        if rule.is_alert or rule.expression.read is None:
+    ]
+    homes: dict[str, list[tuple[int, int]]] = {}
+    for place, number, rule in recording:
+        homes.setdefault(rule.name, []).append((place, number))
+    for place, number, rule in recording:
+        if rule.expression.read is None:
             continue
-        place, number = home[rule.name]
         for found in selections(rule.expression.tree):
-            origin = home.get(found.name or "")
-            if origin is not None and (origin[0] != place or origin[1] >= number):
+            # Several rules may record one name, with other labels each.
+            origins = homes.get(found.name or "", ())
+            if any(home != place or at >= number for home, at in origins):
                 yield Problem(
                     f"`{rule.name}` reads `{found.name}`, which is not recorded before it in its "
                     "group",

@@ -10,10 +10,10 @@ from promql_parser import Expr
 
 from orphanwatch.alerts.lint.model import Check, Expression, Facts, Problem
 from orphanwatch.alerts.lint.tree import bare, function, is_bool, nodes, number, operator
+from orphanwatch.exporter.promql import without_texts
 
 _EXACT_DIGITS: Final = 15
 """What a double carries for certain; a decimal with more of them came from float arithmetic."""
-_TEXTS: Final = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|`[^`]*`')
 _NUMBERS: Final = re.compile(
     r"(?<![\w:.$])(0x[0-9a-f]+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?![\w.:])", re.IGNORECASE
 )
@@ -78,7 +78,7 @@ def _drops_zero(node: promql.BinaryExpr) -> bool:
 
 def exact_decimal(expression: Expression, facts: Facts) -> Iterator[Problem]:  # noqa: ARG001  (a check's signature)
     """Numbers are plain and exact decimals: no exponent, no noise of binary fractions."""
-    for written in _NUMBERS.findall(_TEXTS.sub('""', expression.text)):
+    for written in _NUMBERS.findall(without_texts(expression.text)):
         if re.search("[ex]", written, re.IGNORECASE):
             yield Problem(f"`{written}` is not written as a plain decimal", "write its digits out")
         elif len(Decimal(written).as_tuple().digits) > _EXACT_DIGITS:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from orphanwatch.alerts.lint.model import Expression, Group, Role, Rule, RuleFile
 from orphanwatch.alerts.lint.tree import parsed
@@ -17,14 +17,32 @@ from orphanwatch.exporter.instants import Micros, parse_duration
 _QUERY: Final = re.compile(r'\bquery\s+("(?:\\.|[^"\\])*"|`[^`]*`)')
 
 
+class _TextLoader(yaml.SafeLoader):
+    """Safe YAML in which every plain word stays text, as it does for Prometheus: ``yes``, ``1``."""
+
+
+_TextLoader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag.endswith((":merge", ":null"))]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 class _Lenient(BaseModel):
     """Keys that a check has no use for are left to ``promtool check rules``."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", coerce_numbers_to_str=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_blanks(cls, written: object) -> object:
+        """Drop keys that nothing stands behind: to Prometheus they are not there."""
+        if not isinstance(written, dict):
+            return written
+        return {key: value for key, value in written.items() if value is not None}
 
 
 def _length(value: object) -> Micros:
-    return parse_duration(str(value)) if value not in {0, "0"} else Micros(0)
+    return parse_duration(str(value)) if value != "0" else Micros(0)
 
 
 class _WrittenRule(_Lenient):
@@ -70,20 +88,22 @@ def read_rule_file(path: Path) -> RuleFile:
 def parse_rule_file(file: str, text: str) -> RuleFile:
     """Return the rules of a text; ``file`` is what findings and errors call it.
 
-    Raises ``RuleFileError`` where the text is no rule file.
+    Of several documents all are read. Raises ``RuleFileError`` where the text is no rule file.
     """
     try:
-        document = yaml.safe_load(text)
-        written = _WrittenFile.model_validate(document)
+        documents = [one for one in yaml.load_all(text, Loader=_TextLoader) if one is not None]
+        written = [_WrittenFile.model_validate(document) for document in documents or [None]]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
         raise RuleFileError(file, f"is not YAML{where}") from None
+    except RecursionError:
+        raise RuleFileError(file, "nests too deeply") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or "the document"
         raise RuleFileError(file, f"{key}: {first['msg'].lower()}") from None
-    groups = (written.spec or written).groups
+    groups = [group for one in written for group in (one.spec or one).groups]
     return RuleFile(file=file, groups=tuple(_group(file, group) for group in groups))
 
 

@@ -34,9 +34,12 @@ from orphanwatch.exporter.config import Config
 def syntax(expression: Expression, facts: Facts) -> Iterator[Problem]:  # noqa: ARG001  (a check's signature)
     """Every expression is PromQL."""
     if expression.read is None:
-        yield Problem(f"`{expression.text}` does not parse", "mend the PromQL")
+        shown = " ".join(expression.text.split())
+        shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}…"
+        yield Problem(f"`{shown}` does not parse, or nests too deeply", "mend the PromQL")
 
 
+_LONGEST_SHOWN: Final = 300
 SYNTAX: Final = Check("promql/syntax", syntax)
 EXPRESSION_CHECKS: Final[tuple[Check[Expression], ...]] = (
     *selecting.CHECKS,
@@ -116,10 +119,13 @@ def _of_ours(group: Group, facts: Facts) -> Group:
 def _reads_ours(rule: Rule, facts: Facts) -> bool:
     if rule.expression.read is None:
         return any(prefix in rule.expression.text for prefix in selecting.PREFIXES)
-    names = {found.name or "" for found in selections(rule.expression.tree)}
-    recorded = [facts.recorded[name] for name in names if name in facts.recorded]
-    names |= {found.name or "" for tree in recorded for found in selections(tree)}
-    return any(prefix in name for name in names for prefix in selecting.PREFIXES)
+    asked, seen = [rule.expression.tree], set[str]()
+    while asked:
+        for found in selections(asked.pop()):
+            for name in found.names - seen:
+                seen.add(name)
+                asked += [facts.recorded[name]] if name in facts.recorded else []
+    return any(prefix in name for name in seen for prefix in selecting.PREFIXES)
 
 
 def _lint_file(file: RuleFile, facts: Facts) -> Iterator[Finding]:

@@ -7,11 +7,16 @@ import promql_parser as promql
 from promql_parser import Expr
 
 from orphanwatch.exporter.instants import Micros, micros
+from orphanwatch.exporter.promql import parsed as promql_of
 
 RATES = frozenset({"rate", "increase", "irate"})
 COMPARISONS = frozenset({"==", "!=", ">", "<", ">=", "<="})
 SETS = frozenset({"and", "or", "unless"})
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "^", "atan2"})
+
+
+DEEPEST = 150
+"""How deep an expression may nest: each level costs some calls of every check."""
 
 
 class Selection(NamedTuple):
@@ -25,14 +30,23 @@ class Selection(NamedTuple):
     """The range; None for an instant look."""
     above: tuple[Expr, ...]
     """The nodes around it, the outermost first."""
+    names: frozenset[str]
+    """What is asked for by name, patterns too."""
 
 
 def parsed(text: str) -> Expr | None:
-    """Return the parsed expression; None where it does not parse."""
-    try:
-        return promql.parse(text)
-    except ValueError:
-        return None
+    """Return the parsed expression; None where it does not parse, or nests too deeply to walk."""
+    tree = promql_of(text)
+    return None if tree is None or _is_deep(tree) else tree
+
+
+def _is_deep(tree: Expr) -> bool:
+    level: tuple[Expr, ...] = (tree,)
+    for _ in range(DEEPEST):
+        level = tuple(child for node in level for child in children(node))
+        if not level:
+            return False
+    return True
 
 
 def children(node: Expr) -> tuple[Expr, ...]:
@@ -107,12 +121,16 @@ def selection(node: Expr, above: tuple[Expr, ...] = ()) -> Selection | None:
     matchers = tuple(
         (matcher.name, _sign(matcher.op), matcher.value) for matcher in vector.matchers.matchers
     )
-    names = [value for label, sign, value in matchers if (label, sign) == ("__name__", "=")]
+    named = [(sign, value) for label, sign, value in matchers if label == "__name__"]
+    exact = [value for sign, value in named if sign == "="]
     return Selection(
-        name=vector.name or (names[0] if names else None),
+        name=vector.name or (exact[0] if exact else None),
         matchers=tuple(matcher for matcher in matchers if matcher[0] != "__name__"),
         length=length,
         above=above,
+        names=frozenset(
+            [vector.name or "", *(text for sign, text in named if sign in {"=", "=~"})]
+        ),
     )
 
 

@@ -50,7 +50,8 @@ def labels_that_are_left(rule: Rule, facts: Facts) -> Iterator[Problem]:
     found = branches(rule.expression.tree, facts)
     for name, text in rule.annotations.items():
         read = set(_LABEL.findall(_outside_loops(text)))
-        for label in sorted(read - _tested(text) - set(rule.labels)):
+        # The rule's own labels are not among these: Prometheus adds them later.
+        for label in sorted(read - _tested(text)):
             if any(not one.has(label) for one in found):
                 yield Problem(
                     f"`{name}` reads the label `{label}`, which a branch of the expression drops",
