@@ -8,8 +8,8 @@ import click
 from orphanwatch.exporter.artifacts import write_files
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.instants import SECOND, Instant, parse_duration, parse_instant
-from orphanwatch.exporter.options import load_to_render, selector_of
+from orphanwatch.exporter.instants import SECOND, Instant, parse_duration
+from orphanwatch.exporter.options import instant_of, load_to_render, selector_of
 
 
 def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
@@ -22,15 +22,6 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> int | N
     if seconds < 1:
         raise click.BadParameter(f"{text!r} is under a second; write for example 30d")
     return seconds
-
-
-def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
-    try:
-        return None if text is None else parse_instant(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
-        ) from None
 
 
 @click.command(
@@ -61,7 +52,7 @@ def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant
     help='Label matchers that pick one service, in place of the config\'s: service="chat".',
 )
 @click.option(
-    "--at", callback=_instant, help="The end of the range: ISO 8601 or epoch; without it, now."
+    "--at", callback=instant_of, help="The end of the range: ISO 8601 or epoch; without it, now."
 )
 @click.option(
     "--step",

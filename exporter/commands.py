@@ -14,23 +14,14 @@ import click
 from orphanwatch.exporter.clock import wall_clock
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.errors import OrphanwatchError
-from orphanwatch.exporter.instants import Instant, parse_instant
-from orphanwatch.exporter.options import config_option, open_option
+from orphanwatch.exporter.instants import Instant
+from orphanwatch.exporter.options import config_option, instant_of, open_option
 from orphanwatch.exporter.presets import PRESETS, preset_of
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
 
 
 def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
     return parse_address(text)
-
-
-def _instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
-    try:
-        return None if text is None else parse_instant(text)
-    except (ValueError, TypeError) as error:
-        raise click.BadParameter(
-            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
-        ) from error
 
 
 def _presets(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -126,7 +117,7 @@ def _next_signal(signals: SimpleQueue[int]) -> int:
 @config_option
 @click.option(
     "--at",
-    callback=_instant,
+    callback=instant_of,
     help="As of this instant: ISO 8601 or epoch; without it, now.",
 )
 @click.option(

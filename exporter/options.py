@@ -12,6 +12,7 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.config_selector import parse_selector
 from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.instants import Instant, parse_instant
 from orphanwatch.exporter.web_address import OPEN_FLAG
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -30,6 +31,16 @@ open_option: Final = click.option(
     is_flag=True,
     help="Listen beyond this machine without a login, where the network itself is closed.",
 )
+
+
+def instant_of(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
+    """Return the instant of ``--at``; None where it is not given."""
+    try:
+        return None if text is None else parse_instant(text)
+    except (ValueError, TypeError) as error:
+        raise click.BadParameter(
+            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
+        ) from error
 
 
 def selector_of(_: click.Context, __: click.Parameter, text: str | None) -> str | None:

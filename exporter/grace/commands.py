@@ -12,13 +12,14 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.grace.estimate import Findings
 from orphanwatch.exporter.grace.finding import find_in_prometheus, find_in_stores
-from orphanwatch.exporter.grace.options import a_quantile, duration, engines_of, instant
+from orphanwatch.exporter.grace.options import a_quantile, duration, engines_of
 from orphanwatch.exporter.grace.picture import picture_of
 from orphanwatch.exporter.grace.saving import measurement_of
 from orphanwatch.exporter.grace.telling import Files, document_of, lines_of, next_step
 from orphanwatch.exporter.instants import Instant, Micros, format_duration
 from orphanwatch.exporter.measurement import VALIDITY
 from orphanwatch.exporter.measurement_file import measurement_text
+from orphanwatch.exporter.options import instant_of, selector_of
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _CANT_TELL: Final = 2
@@ -36,6 +37,7 @@ _CANT_TELL: Final = 2
 )
 @click.option(
     "--selector",
+    callback=selector_of,
     help='Label matchers that pick one service in Prometheus: service="chat".',
 )
 @click.option(
@@ -46,7 +48,7 @@ _CANT_TELL: Final = 2
 )
 @click.option(
     "--at",
-    callback=instant,
+    callback=instant_of,
     help="As of this instant: ISO 8601 or epoch; without it, now.",
 )
 @click.option(

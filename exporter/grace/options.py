@@ -4,17 +4,7 @@ import math
 
 import click
 
-from orphanwatch.exporter.instants import Instant, Micros, parse_duration, parse_instant
-
-
-def instant(_: click.Context, __: click.Parameter, text: str | None) -> Instant | None:
-    """Return the instant of ``--at``; None where it is not given."""
-    try:
-        return None if text is None else parse_instant(text)
-    except (ValueError, TypeError) as error:
-        raise click.BadParameter(
-            f"{text!r} is no instant; write 2026-11-30T02:17:00Z or epoch seconds"
-        ) from error
+from orphanwatch.exporter.instants import Micros, parse_duration
 
 
 def a_quantile(_: click.Context, __: click.Parameter, part: float | None) -> float | None:
