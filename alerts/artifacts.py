@@ -5,12 +5,14 @@ from typing import Final
 
 from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.parts import parts
 from orphanwatch.alerts.routing import routing
 from orphanwatch.alerts.rule_tests import promtool_file
 from orphanwatch.alerts.rules import prometheus_rule, rule_file
-from orphanwatch.alerts.stories import stories
+from orphanwatch.alerts.timing import HOLD_SCRAPES, LONGEST_SPLIT_HOLD
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
+from orphanwatch.exporter.instants import Micros, format_duration
 from orphanwatch.exporter.names import FAMILIES
 
 RULES: Final = "orphanwatch.rules.yml"
@@ -30,7 +32,7 @@ def build(config: Config) -> dict[str, str]:
     return {
         RULES: rules_text(config),
         RULE_TESTS: document_text(
-            promtool_file(config, ALERTS, stories(config, ALERTS), RULES),
+            promtool_file(config, parts(config, ALERTS), RULES),
             f"Run with: promtool test rules {RULE_TESTS}",
         ),
         PROMETHEUS_RULE: document_text(
@@ -47,6 +49,7 @@ def build(config: Config) -> dict[str, str]:
 def rules_text(config: Config) -> str:
     """Return the rule file alone, for whoever only reads it; raises as ``build`` does."""
     _check_replica_labels(config)
+    _check_scrape_interval(config)
     return document_text(rule_file(config, ALERTS))
 
 
@@ -65,6 +68,16 @@ def _merging(config: Config) -> tuple[str, ...]:
         "in them, the inhibit_rules as they are. With several clusters behind it, give each",
         "inhibition an `equal` list of the labels that tell them apart.",
     )
+
+
+def _check_scrape_interval(config: Config) -> None:
+    longest = Micros(LONGEST_SPLIT_HOLD // HOLD_SCRAPES)
+    if config.scrape_interval > longest:
+        raise RenderError(
+            f"scrape_interval: at {format_duration(config.scrape_interval)} a page within "
+            f"{format_duration(LONGEST_SPLIT_HOLD)} would rest on a single scrape; have Prometheus "
+            f"scrape the exporter at least every {format_duration(longest)}, and say so here"
+        )
 
 
 def _check_replica_labels(config: Config) -> None:

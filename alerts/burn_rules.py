@@ -7,7 +7,7 @@ from orphanwatch.alerts.alert import Recording, Rule, Severity
 from orphanwatch.alerts.budget import Burn
 from orphanwatch.alerts.orphan_tokens import counter
 from orphanwatch.alerts.promql import across_replicas, indented, number, select, within
-from orphanwatch.alerts.templates import queried
+from orphanwatch.alerts.templates import told_of_own_job
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import Micros, format_duration
@@ -94,8 +94,7 @@ def _description(config: Config, burn: Burn) -> str:
 
 def pools_sentence(config: Config, burn: Burn) -> str:
     """Return the template that names each pool with what it wastes, the most first."""
-    rates = " ".join(f"sort_desc({orphans(config, burn.long)} > 0)".split())
-    return (
-        f"{{{{ range query {queried(rates)} }}}}"
-        " Pool {{ .Labels.pool }} wastes {{ .Value | humanize }} tokens per second.{{ end }}"
+    return told_of_own_job(
+        f"sort_desc({orphans(config, burn.long)} > 0)",
+        " Pool {{ .Labels.pool }} wastes {{ .Value | humanize }} tokens per second.",
     )

@@ -6,13 +6,14 @@ silent, and each of its ``or`` arms fired alone at a moment when its firing was 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import promql_parser
 
-from orphanwatch.alerts.alert import Alert, Case, Variation
+from orphanwatch.alerts.alert import Alert
 from orphanwatch.alerts.documents import Document
+from orphanwatch.alerts.parts import Part
 from orphanwatch.alerts.rule_tests import promtool_file
 from orphanwatch.alerts.rules import rule_file
 from orphanwatch.exporter.config import Config
@@ -26,9 +27,20 @@ _ARM: Final = re.compile(r'alertname="arm_(\d+)"')
 class Arm(NamedTuple):
     """One alternative of a rule's expression: the whole of it, where it has no top-level ``or``."""
 
-    rule: int
-    """The rule it belongs to, by its position among the alerting rules."""
+    rule: str
+    """The title of the rule it belongs to."""
     expr: str
+
+
+class Evidence(NamedTuple):
+    """What tests that passed show of the rules, each by its title."""
+
+    demanded: frozenset[str] = frozenset()
+    """The rules that a test demands to fire."""
+    silent: frozenset[str] = frozenset()
+    """The rules that a test demands to be silent."""
+    fired: frozenset[Arm] = frozenset()
+    """What fired by itself while its rule's firing was demanded."""
 
 
 class Gap(NamedTuple):
@@ -57,34 +69,27 @@ class Probe:
     promtool names each that does.
     """
 
-    def __init__(self, config: Config, alerts: tuple[Alert, ...], cases: Iterable[Case]) -> None:
-        """Take the catalogue, and the cases that belong to no single alert."""
-        document = rule_file(config, alerts)
+    def __init__(self, config: Config, part: Part) -> None:
+        """Take the cases to ask about: in one variation, since which arms fire differs in none."""
+        document = rule_file(config, part.alerts)
         every = [rule for group in document["groups"] for rule in group["rules"]]
         self._recordings = [rule for rule in every if "record" in rule]
         self._rules = [rule for rule in every if "alert" in rule]
-        self._arms = tuple(
-            Arm(position, expr)
-            for position, rule in enumerate(self._rules)
-            for expr in arms(rule["expr"])
-        )
+        self._holds = {_title(rule): rule["for"] for rule in self._rules}
+        self._arms = tuple(_arms(self._rules))
         self._interval = document["groups"][0]["interval"]
-        self._document = promtool_file(
-            config, tuple(map(_plain, alerts)), map(_plain_case, cases), PROBE_RULES
-        )
+        self._document = promtool_file(config, (part.plain(),), PROBE_RULES)
 
     def documents(self) -> dict[str, Document]:
-        """Return the probe's rule file and test file by name."""
+        """Return the probe's rule file and test file by name; none if there is nothing to ask."""
+        tests = [test for one in self._document["tests"] if (test := self._asked(one))]
+        if not tests:
+            return {}
         rules = [
-            {
-                "alert": f"arm_{number}",
-                "expr": arm.expr,
-                "for": self._rules[arm.rule]["for"],
-            }
+            {"alert": f"arm_{number}", "expr": arm.expr, "for": self._holds[arm.rule]}
             for number, arm in enumerate(self._arms)
         ]
         group = {"name": "arms", "interval": self._interval, "rules": [*self._recordings, *rules]}
-        tests = [test for one in self._document["tests"] if (test := self._asked(one))]
         return {
             PROBE_RULES: {"groups": [group]},
             PROBE_TESTS: {**self._document, "tests": tests},
@@ -100,40 +105,26 @@ class Probe:
         kept = {key: test[key] for key in ("name", "interval", "input_series")}
         return {**kept, "promql_expr_test": questions} if questions else None
 
-    def _firing(self, rules: set[int]) -> str:
+    def _firing(self, rules: set[str]) -> str:
         wanted = "|".join(
             f"arm_{number}" for number, arm in enumerate(self._arms) if arm.rule in rules
         )
         fires = f'ALERTS{{alertname=~"{wanted}",alertstate="firing"}}'
         return f"count by (alertname) ({fires})"
 
-    def _raised(self, check: Document, alert: Document) -> int:
+    def _raised(self, check: Document, alert: Document) -> str:
         """Return the rule that raises an expected alert."""
         labels = alert["exp_labels"]
         return next(
-            position
-            for position, rule in enumerate(self._rules)
+            _title(rule)
+            for rule in self._rules
             if rule["alert"] == check["alertname"] and rule["labels"].items() <= labels.items()
         )
 
-    def coverage(self, output: str, *, passed: bool) -> Coverage:
-        """Return what is proven, from what promtool said of the probe.
-
-        ``passed`` is whether the rules' own tests passed: a failed test proves nothing.
-        """
-        fired = {int(number) for number in _ARM.findall(output)} if passed else set()
-        demanded, silent = self._expectations() if passed else (set(), set())
-        gaps = tuple(
-            Gap(_title(rule), "; ".join(missing))
-            for position, rule in enumerate(self._rules)
-            if (missing := list(self._missing(position, demanded, silent, fired)))
-        )
-        return Coverage(len(self._rules) - len(gaps), len(self._rules), gaps)
-
-    def _expectations(self) -> tuple[set[int], set[int]]:
-        """Return the rules that a test demands to fire, and those demanded to be silent."""
-        demanded: set[int] = set()
-        silent: set[int] = set()
+    def evidence(self, output: str) -> Evidence:
+        """Return what is shown by a part that passed, from what promtool said of its probe."""
+        demanded: set[str] = set()
+        silent: set[str] = set()
         for test in self._document["tests"]:
             for check in test.get("alert_rule_test", ()):
                 raised = {self._raised(check, alert) for alert in check["exp_alerts"]}
@@ -141,25 +132,49 @@ class Probe:
                 silent |= self._of(check["alertname"]) - raised
             for never in test.get("promql_expr_test", ()):
                 silent |= {
-                    position
-                    for position, rule in enumerate(self._rules)
+                    _title(rule)
+                    for rule in self._rules
                     if f'alertname="{rule["alert"]}"' in never["expr"]
                 }
-        return demanded, silent
+        fired = {self._arms[int(number)] for number in _ARM.findall(output)}
+        return Evidence(frozenset(demanded), frozenset(silent), frozenset(fired))
 
-    def _of(self, name: str) -> set[int]:
-        return {position for position, rule in enumerate(self._rules) if rule["alert"] == name}
+    def _of(self, name: str) -> set[str]:
+        return {_title(rule) for rule in self._rules if rule["alert"] == name}
 
-    def _missing(
-        self, position: int, demanded: set[int], silent: set[int], fired: set[int]
-    ) -> Iterator[str]:
-        if position not in demanded:
-            yield "no passed test demands that it fires"
-        if position not in silent:
-            yield "no passed test demands that it is silent"
-        for number, arm in enumerate(self._arms):
-            if arm.rule == position and number not in fired:
-                yield f"no case makes this arm fire: {' '.join(arm.expr.split())}"
+
+def coverage(config: Config, alerts: Iterable[Alert], shown: Iterable[Evidence]) -> Coverage:
+    """Return how many of the alerts' rules are proven by what is shown, and what is missing."""
+    proven = reduce(_both, shown, Evidence())
+    document = rule_file(config, alerts)
+    every = [rule for group in document["groups"] for rule in group["rules"] if "alert" in rule]
+    gaps = tuple(
+        Gap(_title(rule), "; ".join(missing))
+        for rule in every
+        if (missing := list(_missing(rule, proven)))
+    )
+    return Coverage(len(every) - len(gaps), len(every), gaps)
+
+
+def _both(one: Evidence, other: Evidence) -> Evidence:
+    return Evidence(
+        one.demanded | other.demanded, one.silent | other.silent, one.fired | other.fired
+    )
+
+
+def _missing(rule: Mapping[str, Any], proven: Evidence) -> Iterator[str]:
+    title = _title(rule)
+    if title not in proven.demanded:
+        yield "no passed test demands that it fires"
+    if title not in proven.silent:
+        yield "no passed test demands that it is silent"
+    for arm in _arms([rule]):
+        if arm not in proven.fired:
+            yield f"no case makes this arm fire: {' '.join(arm.expr.split())}"
+
+
+def _arms(rules: Iterable[Mapping[str, Any]]) -> Iterator[Arm]:
+    return (Arm(_title(rule), expr) for rule in rules for expr in arms(rule["expr"]))
 
 
 def arms(expr: str) -> tuple[str, ...]:
@@ -179,13 +194,3 @@ def _prettified(node: Any) -> Iterator[str]:
 
 def _title(rule: Mapping[str, Any]) -> str:
     return f"{rule['alert']} ({', '.join(rule['labels'].values())})"
-
-
-def _plain(alert: Alert) -> Alert:
-    """Return the alert with each case in one variation: which arms fire differs in none."""
-    own = alert.cases
-    return replace(alert, cases=lambda config: tuple(map(_plain_case, own(config))))
-
-
-def _plain_case(case: Case) -> Case:
-    return replace(case, variations=(Variation.PLAIN,))

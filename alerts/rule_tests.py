@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Rule, Variation
 from orphanwatch.alerts.documents import Document
 from orphanwatch.alerts.links import filled_dashboard_url
+from orphanwatch.alerts.parts import Part
 from orphanwatch.alerts.rules import rule_annotations, rule_labels
 from orphanwatch.alerts.selector_labels import chosen, chosen_by_equality
 from orphanwatch.alerts.templates import spoken
@@ -15,23 +16,18 @@ from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import format_duration
 
 
-def promtool_file(
-    config: Config, alerts: tuple[Alert, ...], stories: Iterable[Case], rule_file_name: str
-) -> Document:
-    """Return the promtool test file for the rules in ``rule_file_name``."""
-    writer = _Writer(config, alerts)
-    own = (
-        test
-        for alert in alerts
-        for case in alert.cases(config)
-        for test in writer.tests(case, alert.name)
-    )
-    whole = (test for story in stories for test in writer.tests(story, "whole stack"))
+def promtool_file(config: Config, parts: Iterable[Part], rule_file_name: str) -> Document:
+    """Return the promtool test file of some parts, for the rules in ``rule_file_name``."""
     return {
         "rule_files": [rule_file_name],
         "evaluation_interval": format_duration(evaluation_interval(config)),
-        "tests": [*own, *whole],
+        "tests": [test for part in parts for test in _tests(config, part)],
     }
+
+
+def _tests(config: Config, part: Part) -> Iterator[Document]:
+    writer = _Writer(config, part.alerts)
+    return (test for case in part.cases for test in writer.tests(case, part.subject))
 
 
 class _Writer:
@@ -46,16 +42,17 @@ class _Writer:
         for variation in case.variations:
             if variation is Variation.REPLICAS and not self._config.replica_labels:
                 continue
+            name = f"{subject}: {case.name} ({variation})"
             yield {
-                "name": f"{subject}: {case.name} ({variation})",
+                "name": name,
                 "interval": format_duration(self._config.scrape_interval),
                 "input_series": [_input(series) for series in self._vary(case.series, variation)],
-                **self._expectations(case),
+                **self._expectations(case, name),
             }
 
-    def _expectations(self, case: Case) -> Document:
+    def _expectations(self, case: Case, test: str) -> Document:
         checks = [self._check(check) for check in case.checks]
-        never = [self._never(case, name) for name in case.never]
+        never = [self._never(case, name, test) for name in case.never]
         both = {"alert_rule_test": checks, "promql_expr_test": never}
         return {kind: tests for kind, tests in both.items() if tests}
 
@@ -101,12 +98,13 @@ class _Writer:
                 return rule
         raise RenderError(f"{alert.name} has no rule of severity {firing.severity} to test")
 
-    def _never(self, case: Case, name: str) -> Document:
+    def _never(self, case: Case, name: str, test: str) -> Document:
         length = max(len(series.trace) for series in case.series)
         # Prometheus writes ALERTS itself, so one look back over it sees every evaluation.
         fired = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
         return {
-            "expr": f"count_over_time({fired}[{self._at(length + 1)}])",
+            # Of an expression that fails, promtool 2.42 tells its text and not the test's name.
+            "expr": f"count_over_time({fired}[{self._at(length + 1)}]) # {test}",
             "eval_time": self._at(length),
             "exp_samples": [],
         }

@@ -26,9 +26,21 @@ def spoken(description: str, firing: Firing) -> str:
     return text
 
 
+def told_of_own_job(query: str, words: str) -> str:
+    """Return a template that says some words for each answer of a query about the alert's own job.
+
+    The query itself sees every job that has these metrics, such as another stack's exporter.
+    """
+    return (
+        f"{{{{ range query {queried(query)} }}}}{{{{ if eq .Labels.job $labels.job }}}}"
+        f"{words}{{{{ end }}}}{{{{ end }}}}"
+    )
+
+
 def queried(query: str) -> str:
-    """Return PromQL as a string of Go's templates: its own quotes escaped."""
-    escaped = query.replace("\\", "\\\\").replace('"', '\\"')
+    """Return PromQL as a string of Go's templates: on one line, its own quotes escaped."""
+    line = " ".join(part.strip() for part in query.splitlines())
+    escaped = line.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 

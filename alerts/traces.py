@@ -17,6 +17,12 @@ Trace = tuple[float | None, ...]
 LEAD: Final = 5
 """Quiet scrapes before something happens in a case; none of the two around it is a fourth one."""
 
+ANOTHER_JOB: Final = {"job": "another"}
+"""Labels of a series that a second exporter, of another stack, shows to the same Prometheus."""
+
+_FOURTH: Final = 3
+"""The fourth scrape, counted from 0."""
+
 _SHORTEST_RUN: Final = 3
 
 
@@ -57,7 +63,16 @@ def gone(count: int) -> Trace:
 
 def every_fourth_missed(trace: Trace) -> Trace:
     """Return the trace as seen by a Prometheus that loses every fourth scrape."""
-    return tuple(MISSED if scrape % 4 == 3 else value for scrape, value in enumerate(trace))  # noqa: PLR2004  (the fourth, from 0)
+    return tuple(MISSED if _missed(scrape) else value for scrape, value in enumerate(trace))
+
+
+def seen(scrape: int) -> int:
+    """Return this scrape, or the next one where ``every_fourth_missed`` misses it."""
+    return scrape + 1 if _missed(scrape) else scrape
+
+
+def _missed(scrape: int) -> bool:
+    return scrape % 4 == _FOURTH
 
 
 def written(trace: Trace) -> str:

@@ -2,13 +2,18 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alert_configs import alert_config
 from click.testing import CliRunner, Result
 
+from orphanwatch.alerts import commands
 from orphanwatch.alerts.artifacts import ALERTMANAGER, PROMETHEUS_RULE, RULE_TESTS, RULES
+from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.alerts.commands import alerts
+from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.errors import ConfigError, OrphanwatchError, RenderError
 
 GOLDEN = Path(__file__).parent / "golden" / "alerts"
@@ -70,16 +75,38 @@ def test_a_wrong_config_is_named(tmp_path: Path) -> None:
 
 
 def test_test_proves_the_rules_with_promtool(tmp_path: Path) -> None:
-    """Both runs of promtool are reported, and exit 0 says that they passed."""
+    """One line for each alert, one for the healthy stacks; exit 0 says that all passed."""
     config = tmp_path / "orphanwatch.yml"
     config.write_text('stores: {queue: {type: sql, url: "sqlite:///stack.db"}}\n')
     result = type_in("test", "--config.file", str(config))
     assert result.exit_code == 0, result.output
-    assert "ok: promtool check rules orphanwatch.rules.yml\n" in result.output
-    assert "ok: promtool test rules orphanwatch.rules.test.yml\n" in result.output
-    counted = re.search(r"^coverage: (\d+) of (\d+) rules$", result.output, re.MULTILINE)
+    first, *told, whole, last = result.output.splitlines()
+    assert first == "ok: promtool check rules orphanwatch.rules.yml"
+    expected = [alert for alert in ALERTS if alert.rules(load_config(config))]
+    for line, alert in zip(told, expected, strict=True):
+        assert re.fullmatch(rf"ok: {alert.name}, \d+ cases", line)
+    assert whole == "ok: whole stack, 6 cases"
+    counted = re.fullmatch(r"coverage: (\d+) of (\d+) rules", last)
     assert counted
     assert counted[1] == counted[2] != "0"
+
+
+def test_test_names_the_case_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alert's line says so, promtool's words name the case, and only its rule is uncovered."""
+    queue = next(alert for alert in ALERTS if alert.name == "OrphanDuplicateDecoders")
+    right = queue.cases(alert_config())
+    wrong = tuple(
+        replace(case, checks=tuple(replace(check, firing=()) for check in case.checks))
+        for case in right
+    )
+    monkeypatch.setattr(commands, "ALERTS", (replace(queue, cases=lambda _: wrong), *ALERTS[5:6]))
+    result = type_in("test", "--config.file", CONFIG)
+    assert result.exit_code == 1
+    assert f"FAILED: OrphanDuplicateDecoders, {len(right)} cases\n" in result.output
+    assert "name: OrphanDuplicateDecoders: just above the threshold" in result.output
+    assert "ok: OrphanShedOverdue, 10 cases\n" in result.output
+    assert "not covered: OrphanDuplicateDecoders (warning): no passed test demands" in result.output
+    assert result.output.endswith("coverage: 1 of 2 rules\n")
 
 
 def test_test_reports_what_promtool_refuses(
@@ -92,8 +119,10 @@ def test_test_reports_what_promtool_refuses(
     monkeypatch.setenv("PATH", str(tmp_path))
     result = type_in("test", "--config.file", CONFIG)
     assert result.exit_code == 1
-    assert "FAILED: promtool test rules orphanwatch.rules.test.yml" in result.output
-    assert "no such function" in result.output
+    assert "FAILED: promtool check rules orphanwatch.rules.yml\nno such function" in result.output
+    assert re.search(
+        r"^FAILED: whole stack, 6 cases\nno such function$", result.output, re.MULTILINE
+    )
     assert re.search(r"^coverage: 0 of \d+ rules$", result.output, re.MULTILINE)
 
 

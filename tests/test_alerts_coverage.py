@@ -4,15 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from alert_configs import alert_config, run
+from alert_configs import alert_config
 
 from orphanwatch.alerts.alert import Alert, Case, Rule
 from orphanwatch.alerts.catalogue import ALERTS
-from orphanwatch.alerts.coverage import PROBE_TESTS, Coverage, Probe, arms
+from orphanwatch.alerts.coverage import Coverage, arms, coverage
 from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.parts import Part
+from orphanwatch.alerts.promtool import proof, shown
+from orphanwatch.alerts.rules import rule_file
 from orphanwatch.exporter.config import Config
 
 TOKENS = next(alert for alert in ALERTS if alert.name == "OrphanTokensAccruing")
+OTHER = next(alert for alert in ALERTS if alert.name == "OrphanSplitSignal")
 CASES = {case.name: case for case in TOKENS.cases(alert_config())}
 LATE = CASES["rows that land after the delta window fire by the counter alone"]
 GAUGE = CASES[
@@ -24,14 +28,10 @@ ONLY_FIRES = replace(GAUGE, checks=GAUGE.checks[1:2])
 ONLY_LATE = replace(LATE, checks=LATE.checks[1:])
 
 
-def covered(folder: Path, *cases: Case, passed: bool = True) -> Coverage:
-    """Return the coverage of the token alert's rule by some cases alone."""
-    alert: Alert = replace(TOKENS, cases=lambda _: cases)
-    probe = Probe(alert_config(), (alert,), ())
-    for name, document in probe.documents().items():
-        (folder / name).write_text(document_text(document))
-    played = run(folder, "promtool", "test", "rules", PROBE_TESTS)
-    return probe.coverage(played.stdout + played.stderr, passed=passed)
+def covered(folder: Path, *cases: Case, alert: Alert = TOKENS) -> Coverage:
+    """Return the coverage of one alert's rules by some cases alone."""
+    evidence = shown(alert_config(), Part(alert.name, (alert,), cases), folder)
+    return coverage(alert_config(), (alert,), [evidence])
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,25 @@ def test_an_arm_that_fires_where_nobody_demands_it_proves_nothing(tmp_path: Path
 
 
 def test_failed_tests_prove_nothing(tmp_path: Path) -> None:
-    """Where the rules' own tests did not pass, no rule is covered."""
-    result = covered(tmp_path, ONLY_FIRES, ONLY_LATE, SILENT, passed=False)
-    assert str(result) == "coverage: 0 of 1 rules"
+    """Where one of an alert's tests did not pass, none of its rules is covered; others are."""
+    config = alert_config()
+    part = Part(TOKENS.name, (TOKENS,), (ONLY_FIRES, ONLY_LATE, SILENT))
+    rules = document_text(rule_file(config, (TOKENS,)))
+    passed = proof(config, part, rules, tmp_path)
+    failed = proof(config, part, rules.replace("increase(", "1e9 * increase("), tmp_path)
+    assert (passed.passed, failed.passed) == (True, False)
+    both = coverage(config, (TOKENS, OTHER), [passed.evidence])
+    assert str(both) == "coverage: 1 of 2 rules"
+    assert {gap.rule for gap in both.gaps} == {f"{OTHER.name} (critical)"}
+    assert str(coverage(config, (TOKENS,), [failed.evidence])) == "coverage: 0 of 1 rules"
+
+
+def test_a_rule_that_another_alerts_case_makes_fire_is_covered(tmp_path: Path) -> None:
+    """What is shown counts for the rule it is shown of, wherever the case stands."""
+    config = alert_config()
+    part = Part("OrphanOther", (TOKENS,), (ONLY_FIRES, ONLY_LATE, SILENT))
+    evidence = proof(config, part, document_text(rule_file(config, (TOKENS,))), tmp_path).evidence
+    assert str(coverage(config, (TOKENS,), [evidence])) == "coverage: 1 of 1 rules"
 
 
 def test_a_severity_that_is_not_tested_is_a_gap(tmp_path: Path) -> None:
@@ -105,11 +121,7 @@ def test_a_severity_that_is_not_tested_is_a_gap(tmp_path: Path) -> None:
         once = TOKENS.rules(config)
         return (*once, *(replace(rule, labels={"window": "1h"}) for rule in once))
 
-    alert = replace(TOKENS, rules=twice, cases=lambda _: (ONLY_FIRES, ONLY_LATE, SILENT))
-    probe = Probe(alert_config(), (alert,), ())
-    for name, document in probe.documents().items():
-        (tmp_path / name).write_text(document_text(document))
-    played = run(tmp_path, "promtool", "test", "rules", PROBE_TESTS)
-    result = probe.coverage(played.stdout + played.stderr, passed=True)
+    alert = replace(TOKENS, rules=twice)
+    result = covered(tmp_path, ONLY_FIRES, ONLY_LATE, SILENT, alert=alert)
     assert str(result) == "coverage: 1 of 2 rules"
     assert result.gaps[0].rule == "OrphanTokensAccruing (critical, 1h)"

@@ -5,77 +5,111 @@ from pathlib import Path
 
 import pytest
 import yaml
-from alert_configs import STORES, alert_config, run, with_store
+from alert_configs import (
+    STORES,
+    alert_config,
+    alerting_rules,
+    bent_rule_is_caught,
+    run,
+    with_store,
+)
 
 from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Severity
-from orphanwatch.alerts.artifacts import PROMETHEUS_RULE, RULE_TESTS, RULES, build
+from orphanwatch.alerts.artifacts import PROMETHEUS_RULE, RULE_TESTS, RULES, build, rules_text
 from orphanwatch.alerts.catalogue import ALERTS
-from orphanwatch.alerts.documents import document_text
+from orphanwatch.alerts.coverage import coverage
+from orphanwatch.alerts.parts import Part, parts
+from orphanwatch.alerts.promtool import prove, run_promtool
 from orphanwatch.alerts.rule_tests import promtool_file
-from orphanwatch.alerts.rules import rule_file
-from orphanwatch.alerts.stories import stories
+from orphanwatch.exporter.artifacts import write_files
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
+
+OTHERS = [
+    pytest.param(alert_config(scrape_interval="30s", delta_window="2m"), id="every 30 s"),
+    pytest.param(
+        alert_config(
+            stores=with_store("ledger", shape="final", lag="37s", prorated="report"),
+            scrape_interval="17s",
+            delta_window="90s",
+            refresh_interval="20s",
+            grace_seconds=45,
+            thresholds={
+                "token_delta": 100,
+                "shed_overdue_ratio": 0.07,
+                "unmatched_spend_ratio": 0.03,
+            },
+        ),
+        id="nothing is a multiple of anything",
+    ),
+    pytest.param(
+        alert_config(
+            selector='cluster="eu-1",zone=~"a|b",team!=""', scrape_interval="60s", delta_window="4m"
+        ),
+        id="every minute, one of services",
+    ),
+    pytest.param(
+        alert_config({"leases": STORES["leases"] | {"lease_ttl": "200s"}}, replica_labels=[]),
+        id="one store, long leases, no replicas",
+    ),
+]
 
 
 def test_the_files_pass_as_they_are_written(tmp_path: Path) -> None:
     """The rules pass the check, and promtool plays every case against all of them."""
-    files = build(alert_config())
-    (tmp_path / RULES).write_text(files[RULES])
-    (tmp_path / RULE_TESTS).write_text(files[RULE_TESTS])
-    passes(tmp_path)
+    write_files(build(alert_config()), tmp_path)
+    checked = run(tmp_path, "promtool", "check", "rules", "--lint-fatal", RULES)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    tested = run_promtool(tmp_path, "test", "rules", RULE_TESTS)
+    assert tested.passed, tested.output
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(alert_config(scrape_interval="30s", delta_window="2m"), id="every 30 s"),
-        pytest.param(alert_config(scrape_interval="60s", delta_window="4m"), id="every minute"),
-        pytest.param(
-            alert_config(
-                stores=with_store("ledger", shape="final", lag="37s", prorated="report"),
-                scrape_interval="17s",
-                delta_window="90s",
-                refresh_interval="20s",
-                grace_seconds=45,
-                thresholds={
-                    "token_delta": 100,
-                    "shed_overdue_ratio": 0.07,
-                    "unmatched_spend_ratio": 0.03,
-                },
-            ),
-            id="nothing is a multiple of anything",
-        ),
-        pytest.param(
-            alert_config(selector='cluster="eu-1",zone=~"a|b",team!=""'), id="one of services"
-        ),
-        pytest.param(
-            alert_config({"leases": STORES["leases"] | {"lease_ttl": "200s"}}, replica_labels=[]),
-            id="one store, long leases, no replicas",
-        ),
-    ],
-)
-def test_rules_of_other_configs_pass_their_own_tests(config: Config, tmp_path: Path) -> None:
+@pytest.mark.parametrize("config", OTHERS)
+def test_rules_of_other_configs_pass_their_own_tests(config: Config) -> None:
     """Each alert's cases are played against its own rules, the healthy stacks against all.
 
     Every rule against every case is many times the work, and is done for one config above.
     """
-    for alerts, told in (
-        *(((alert,), ()) for alert in ALERTS if alert.rules(config)),
-        (tuple(replace(alert, cases=lambda _: ()) for alert in ALERTS), stories(config, ALERTS)),
-    ):
-        (tmp_path / RULES).write_text(document_text(rule_file(config, alerts)))
-        tests = document_text(promtool_file(config, alerts, told, RULES))
-        (tmp_path / RULE_TESTS).write_text(tests)
-        passes(tmp_path)
+    done: list[int] = []
+    outcomes = prove(config, rules_text(config), parts(config, ALERTS), done.append)
+    assert [outcome.output for outcome in outcomes if not outcome.passed] == []
+    proven = coverage(config, ALERTS, [outcome.evidence for outcome in outcomes])
+    assert (proven.covered, proven.gaps) == (len(alerting_rules(config)), ())
+    assert done == [*range(1, len(outcomes) + 1)]
 
 
-def passes(folder: Path) -> None:
-    """Hold the rules of a folder against promtool's strictest check, and against their tests."""
-    checked = run(folder, "promtool", "check", "rules", "--lint-fatal", RULES)
+@pytest.mark.parametrize("config", OTHERS)
+def test_rules_of_other_configs_pass_the_strictest_check(config: Config, tmp_path: Path) -> None:
+    """Promtool's own linter has nothing to say of the rule file."""
+    (tmp_path / RULES).write_text(rules_text(config))
+    checked = run(tmp_path, "promtool", "check", "rules", "--lint-fatal", RULES)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    tested = run(folder, "promtool", "test", "rules", RULE_TESTS)
-    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+def test_each_part_holds_one_alert_and_the_last_one_all() -> None:
+    """No alert's cases are left out, and each is played against its own rules alone."""
+    *own, whole = parts(alert_config(), ALERTS)
+    assert [part.subject for part in own] == [alert.name for alert in ALERTS]
+    assert [part.alerts for part in own] == [(alert,) for alert in ALERTS]
+    assert [part.cases for part in own] == [alert.cases(alert_config()) for alert in ALERTS]
+    assert (whole.alerts, len(whole.cases)) == (ALERTS, 6)
+
+
+def test_a_case_that_names_another_alert_is_played_against_its_rules_too() -> None:
+    """A case may say what others do, fire or be silent."""
+    first, second, third, *_ = ALERTS
+    case = Case(name="a", series=(), checks=(Check(alert=second.name, scrape=1),))
+    other = Case(name="b", series=(), never=(third.name,))
+    wide = replace(first, cases=lambda _: (case, other))
+    assert parts(alert_config(), (wide, *ALERTS[1:]))[0].alerts == (wide, second, third)
+
+
+def test_an_error_in_one_part_ends_the_others() -> None:
+    """A case that demands a severity without rule is told, and nothing goes on behind it."""
+    check = Check(alert=ALERTS[0].name, scrape=1, firing=(Firing(severity=Severity.INFO),))
+    wrong = Part("a case", ALERTS[:1], (Case(name="a case", series=(), checks=(check,)),))
+    with pytest.raises(RenderError, match="has no rule of severity info"):
+        prove(alert_config(), "groups: []\n", [wrong], lambda _: None)
 
 
 def test_the_kubernetes_rule_holds_rules_that_prometheus_accepts(tmp_path: Path) -> None:
@@ -93,7 +127,7 @@ def test_a_case_for_a_severity_that_no_rule_has_is_refused() -> None:
         name="a case", series=(), checks=(Check(alert=ALERTS[0].name, scrape=1, firing=(firing,)),)
     )
     with pytest.raises(RenderError, match="has no rule of severity info"):
-        promtool_file(alert_config(), ALERTS, (case,), RULES)
+        promtool_file(alert_config(), [Part("a case", ALERTS, (case,))], RULES)
 
 
 @pytest.mark.parametrize("alert", [pytest.param(alert, id=alert.name) for alert in ALERTS])
@@ -139,6 +173,10 @@ def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(alert: Alert) 
             "max_over_time(orphan_split_signal", id="spikes that linger",
         ),
         pytest.param(
+            "OrphanSplitSignal", "if eq .Labels.job $labels.job", "if true",
+            id="another job's spend told",
+        ),
+        pytest.param(
             "OrphanDetectorBlind",
             'absent_over_time(orphan_store_up{store="queue"}[1m])',
             "absent_over_time(orphan_store_up[1m])",
@@ -180,13 +218,4 @@ def test_every_alert_has_a_case_that_fires_and_one_that_is_silent(alert: Alert) 
 )  # fmt: skip
 def test_a_wrong_rule_does_not_pass(name: str, right: str, wrong: str, tmp_path: Path) -> None:
     """The cases of an alert fail as soon as its rule is bent, so they prove something."""
-    config = alert_config()
-    alert = next(alert for alert in ALERTS if alert.name == name)
-    rules = document_text(rule_file(config, (alert,)))
-    assert right in rules
-    (tmp_path / RULES).write_text(rules.replace(right, wrong))
-    tests = document_text(promtool_file(config, (alert,), (), RULES))
-    (tmp_path / RULE_TESTS).write_text(tests)
-    tested = run(tmp_path, "promtool", "test", "rules", RULE_TESTS)
-    assert tested.returncode == 1
-    assert "FAILED" in tested.stdout + tested.stderr
+    bent_rule_is_caught(name, right, wrong, tmp_path)

@@ -47,6 +47,11 @@ def test_matchers_are_read_once_and_written_alike(text: str, canonical: str) -> 
         pytest.param("zone", "no list of label matchers", id="no matcher"),
         pytest.param('{cluster="a"}', "no list of label matchers", id="in braces"),
         pytest.param('a="b"}[5m', "no list of label matchers", id="a range behind it"),
+        pytest.param(
+            'a="b"} offset NaN + up{c="d"',
+            "no list of label matchers",
+            id="what makes the parser panic",
+        ),
         pytest.param('a="b"} or up{c="d"', "no list of label matchers", id="a second selector"),
         pytest.param('a="b" or c="d"', "no list of label matchers", id="alternatives"),
         pytest.param('a="b"} # ', "no list of label matchers", id="a comment"),

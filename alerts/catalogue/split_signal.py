@@ -7,7 +7,9 @@ from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, 
 from orphanwatch.alerts.catalogue import leases_alive, tokens_accruing
 from orphanwatch.alerts.gauge_cases import Gauge, gauge_cases, wherever
 from orphanwatch.alerts.promql import across_replicas, indented, select, within
-from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, gone, lead
+from orphanwatch.alerts.selector_labels import tells_jobs_apart
+from orphanwatch.alerts.templates import told_of_own_job
+from orphanwatch.alerts.traces import ANOTHER_JOB, LEAD, Series, Trace, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 
@@ -29,11 +31,9 @@ def expr(config: Config) -> str:
 
 def _spend_sentence(config: Config) -> str:
     spend = within(select(config, names.SPEND_TOKENS_PER_SECOND), timing.lookback(config))
-    # A selector has quotes of its own, which Go wants escaped within its string.
-    query = f"max(last_over_time({spend}))".replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        f'{{{{ range query "{query}" }}}}'
-        " Spend is {{ .Value | humanize }} tokens per second.{{ end }}"
+    return told_of_own_job(
+        across_replicas(config, f"last_over_time({spend})"),
+        " Spend is {{ .Value | humanize }} tokens per second.",
     )
 
 
@@ -156,6 +156,19 @@ def _noise(config: Config) -> Case:
     )
 
 
+def _another_job(config: Config) -> Case:
+    length = _length(config)
+    zero = flat(0, length)
+    return Case(
+        name="the spend of another job in the same Prometheus is not told as this one's",
+        series=(
+            *_stories(flat(1, length), zero, zero),
+            Series(names.SPEND_TOKENS_PER_SECOND, flat(999, LEAD + length), ANOTHER_JOB),
+        ),
+        checks=(Check(alert=NAME, scrape=LEAD + length - 1, firing=_firing(config)),),
+    )
+
+
 def _source_lost(config: Config) -> Case:
     length = 2 * _length(config)
     zero = flat(0, length)
@@ -178,6 +191,7 @@ def cases(config: Config) -> tuple[Case, ...]:
         _healthy(config),
         _noise(config),
         _source_lost(config),
+        *((_another_job(config),) if tells_jobs_apart(config) else ()),
     )
 
 

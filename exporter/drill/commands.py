@@ -1,8 +1,6 @@
 """The ``drill`` commands: ``run``, ``report`` and ``clean``."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +27,8 @@ from orphanwatch.exporter.drill.telling import (
     rollback_lines,
 )
 from orphanwatch.exporter.errors import DrillError
-from orphanwatch.exporter.instants import Micros
 from orphanwatch.exporter.logs import configure_logging
+from orphanwatch.exporter.progress import progress
 
 _SLOWEST: Final = 1
 """Slower, it would begin ahead of the wall clock: it ends now."""
@@ -160,12 +158,12 @@ def _play_all(plans: Sequence[Plan], config_file: Path | None, speed: float) -> 
                 make_ready(plan, config)  # a drill that can't be run is refused before the first
         for plan in plans:
             heard.check()
-            with _progress(plan) as progress:
+            with progress(f"{plan.fault or plan.mode}", plan.knobs.length) as reached:
                 report = run_drill(
                     plan,
                     config,
                     folder,
-                    lambda length: real_pace(length, speed, progress, heard.check),
+                    lambda length: real_pace(length, speed, reached, heard.check),
                 )
             reports.append(report)
             click.echo("\n".join(outcome_lines(report)))
@@ -247,17 +245,3 @@ def _plans(
         )
         for fault in chosen
     ]
-
-
-@contextmanager
-def _progress(plan: Plan) -> Iterator[Callable[[Micros], None]]:
-    """Show a bar while a drill runs, on a terminal only."""
-    label = f"{plan.fault or plan.mode}"
-    with click.progressbar(
-        length=plan.knobs.length, label=f"{label:<16}", file=sys.stderr, hidden=not _is_terminal()
-    ) as bar:
-        yield lambda offset: bar.update(offset - bar.pos)
-
-
-def _is_terminal() -> bool:
-    return sys.stderr.isatty()
