@@ -180,19 +180,30 @@ def post(url: str, body: object) -> None:
     urllib.request.urlopen(request, timeout=5).close()  # noqa: S310  (our own server)
 
 
-def muted(url: str, expected: int, label: str = "alertname") -> set[str]:
-    """Return a label of the inhibited alerts, once Alertmanager has looked at all."""
-    listed: list[Any] = []
+_SETTLED = 10
+"""Equal answers in a row, a tenth of a second apart."""
 
-    def all_looked_at() -> bool:
+
+def muted(url: str, expected: int, label: str = "alertname") -> set[str]:
+    """Return a label of the inhibited alerts, once Alertmanager has looked at all.
+
+    It takes alerts in one by one: what it says counts once it has said the same for a second.
+    """
+    said: list[set[str]] = []
+
+    def has_settled() -> bool:
         asked = f"{url}/api/v2/alerts"
         with urllib.request.urlopen(asked, timeout=5) as response:  # noqa: S310  (our own server)
-            listed[:] = json.load(response)
+            listed = json.load(response)
         states = [alert["status"]["state"] for alert in listed]
-        return len(states) == expected and "unprocessed" not in states
+        if len(states) != expected or "unprocessed" in states:
+            said.clear()
+            return False
+        said.append({each["labels"][label] for each in listed if each["status"]["inhibitedBy"]})
+        return len(said) >= _SETTLED and all(each == said[-1] for each in said[-_SETTLED:])
 
-    until(all_looked_at)
-    return {alert["labels"][label] for alert in listed if alert["status"]["inhibitedBy"]}
+    until(has_settled)
+    return said[-1]
 
 
 def until(holds: Any) -> None:
