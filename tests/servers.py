@@ -202,6 +202,14 @@ class Webhook:
         """Return the names of the alerts that have arrived firing."""
         return {a["labels"]["alertname"] for a in self.alerts if a["status"] == "firing"}
 
+    def pages(self) -> set[str]:
+        """Return the names of those that wake somebody up."""
+        return {
+            a["labels"]["alertname"]
+            for a in self.alerts
+            if a["status"] == "firing" and a["labels"]["severity"] == "critical"
+        }
+
     def stop(self) -> None:
         """Stop listening."""
         self._server.shutdown()

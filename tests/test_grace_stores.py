@@ -261,6 +261,7 @@ def test_a_session(stack: StackFile, tmp_path: Path) -> None:
     assert text == golden("grace-file.txt", text)
 
     stack.configure(state_file="watch.state", grace={"file": "grace.yml"})
+    stack.add("queue", {"sampled_at": -1, "depth": 0})
     sample = {"labels": {"pool": "overflow", "source": "measured"}, "value": 0.75}
     document = stack.document(0)
     assert sample in document["metrics"]["orphan_grace_seconds"]
