@@ -2,11 +2,10 @@
 
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import ValidationError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -15,6 +14,7 @@ from orphanwatch.exporter.columns import COLUMNS
 from orphanwatch.exporter.config import Config, parse_config
 from orphanwatch.exporter.config_documents import DERIVED
 from orphanwatch.exporter.config_stores import SOURCE_TYPES
+from orphanwatch.exporter.config_yaml import read_yaml
 from orphanwatch.exporter.errors import ConfigError
 from orphanwatch.exporter.measurement_file import find_measurement
 from orphanwatch.exporter.names import StoreName
@@ -26,29 +26,6 @@ _FILE_KEYS: Final = ("path", "ca_file", "cert_file", "key_file")
 _TAG_AT: Final = 2
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML that refuses a key written twice, where the last one would win in silence."""
-
-
-def _construct_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, Hashable):
-            raise yaml.constructor.ConstructorError(
-                None, None, "a list or mapping is no key", key_node.start_mark
-            )
-        if key in seen:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} stands twice", key_node.start_mark
-            )
-        seen.add(key)
-    return loader.construct_mapping(node, deep=True)
-
-
-_StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
-
-
 def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     """Return the configuration of a file.
 
@@ -57,7 +34,7 @@ def load_config(path: Path, environ: Mapping[str, str] | None = None) -> Config:
     A measured grace that can't be used is no such problem: the config says so, and is a proposal.
     """
     environment = os.environ if environ is None else environ
-    document = _read_yaml(path)
+    document = read_yaml(path)
     problems: list[str] = []
     resolved = _resolve(document, path.parent, environment, "", problems)
     if problems:
@@ -83,27 +60,6 @@ def _with_measurement(config: Config, path: Path) -> Config:
     file = config.measured_grace.file
     remedy = f"orphanwatch grace --config.file {path} --save {file}"
     return config.with_measurement(find_measurement(Path(file), remedy))
-
-
-def _read_yaml(path: Path) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(str(path), (f"can't be read: {error.strerror}",)) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), ("is not UTF-8 text",)) from error
-    try:
-        document = yaml.load(text, Loader=_StrictLoader)  # noqa: S506  (a SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        reason = getattr(error, "problem", None) or "is not YAML"
-        raise ConfigError(str(path), (f"{where}{reason}",)) from None
-    except RecursionError:
-        raise ConfigError(str(path), ("nests too deeply",)) from None
-    if not isinstance(document, dict):
-        raise ConfigError(str(path), ("is no mapping; it needs at least pools and stores",))
-    return document
 
 
 def _resolve(

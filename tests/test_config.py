@@ -84,6 +84,12 @@ def test_the_contracts_config_is_a_whole_one(tmp_path: Path) -> None:
         ),
         pytest.param("[" * 5000, "nests too deeply", id="YAML without a bottom"),
         pytest.param(
+            "a0: &a0 [0, 0, 0, 0, 0, 0, 0, 0, 0]\n"
+            + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 11)),
+            "its aliases make it larger than any configuration",
+            id="a few lines that stand for billions of values",
+        ),
+        pytest.param(
             "- a\n", "is no mapping; it needs at least pools and stores", id="a list"
         ),
         pytest.param(
