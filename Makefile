@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
 # One process more than the cores that CI has, as many tests wait; what a file shares is set up once.
-SIDE_BY_SIDE := -n 3 --dist loadfile
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 PARTS := exporter alerts dashboards runbooks tests docs
 DECLARED := setup.cfg pyproject.toml
 
