@@ -51,6 +51,11 @@ def epoch_seconds(offset: float) -> object:
     return ZERO + offset
 
 
+def patience_of(url: str) -> dict[str, Any]:
+    """Return what makes a reader of SQLite wait while a busy writer holds the file."""
+    return {"timeout": 60} if url.startswith("sqlite") else {}
+
+
 class StackFile:
     """A stack in a folder: ``stack.db`` and ``orphanwatch.yml``."""
 

@@ -3,17 +3,18 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from cli_session import PROGRAM, run
 from servers import wait_until
 from sqlalchemy import Connection, NullPool, create_engine
-from stack_file import TABLES, StackFile
+from stack_file import TABLES, StackFile, patience_of
 
 from orphanwatch.exporter.drill.interrupts import interrupts
 
@@ -48,7 +49,7 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> StackFile:
 def rows_of(stack: StackFile) -> Rows:
     """Return every row of every table."""
     url = stack.url or f"sqlite:///{stack.database}"
-    with create_engine(url, poolclass=NullPool).connect() as server:
+    with create_engine(url, poolclass=NullPool, connect_args=patience_of(url)).connect() as server:
         return {table: sorted(_rows(server, table), key=repr) for table in TABLES}
 
 
@@ -135,12 +136,28 @@ def test_a_drill_that_is_killed_leaves_nothing_after_a_clean(
     assert left >= POINTS // 2
 
 
+def hold_between_writes(pid: int, stack: StackFile) -> None:
+    """Let a drill stand still, at a moment at which it does not hold the database file."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        if stack.url is not None:
+            return
+        with closing(sqlite3.connect(stack.database, timeout=0.2)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.02)
+            else:
+                return
+
+
 def test_a_clean_leaves_the_rows_of_a_drill_that_runs(stack: StackFile, tmp_path: Path) -> None:
     """It says so, and comes back with 1."""
     before = rows_of(stack)
     with a_drill(tmp_path) as drill:
         wait_until("a row of the drill", lambda: rows_of(stack) != before, 30)
-        os.kill(drill.pid, signal.SIGSTOP)
+        hold_between_writes(drill.pid, stack)
         held = rows_of(stack)
         answer = run(tmp_path, "drill", "clean", "--config.file", "orphanwatch.yml")
         assert answer.code == 1

@@ -12,7 +12,7 @@ from drills import drill
 from redis import Redis
 from redis_stores import as_reader
 from sqlalchemy import NullPool, create_engine
-from stack_file import TABLES, ZERO, StackFile
+from stack_file import TABLES, ZERO, StackFile, patience_of
 
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.drill.clean import clean
@@ -60,7 +60,7 @@ class Shop:
 def rows_of(stack: StackFile) -> dict[str, int]:
     """Return how many rows each table holds."""
     url = stack.url or f"sqlite:///{stack.database}"
-    with create_engine(url, poolclass=NullPool).connect() as server:
+    with create_engine(url, poolclass=NullPool, connect_args=patience_of(url)).connect() as server:
         return {
             table: server.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()  # noqa: S608  (names of ours)
             for table in TABLES

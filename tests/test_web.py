@@ -14,6 +14,7 @@ from typing import Any
 
 import made_up_boards as made_up
 import pytest
+import structlog
 from cheroot import errors
 from structlog.testing import capture_logs
 
@@ -361,6 +362,13 @@ def test_more_than_the_queue_holds_is_dropped(monkeypatch: pytest.MonkeyPatch) -
     assert [log["event"] for log in logs] == ["too many requests, one dropped"]
 
 
+@pytest.fixture
+def every_level() -> None:
+    """Let nothing be left out of the log, whatever a command run in this process has set."""
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("every_level")
 @pytest.mark.parametrize(("level", "name"), [(20, "debug"), (30, "warning"), (40, "error")])
 def test_the_server_logs_where_we_log(level: int, name: str) -> None:
     """What cheroot has to say goes to our log, at its level."""
