@@ -14,7 +14,7 @@ from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.diagnosis import Diagnosis, diagnose, words_of
 from orphanwatch.exporter.instants import Micros, format_duration
 from orphanwatch.exporter.names import ARM_STORES, Action, Condition
-from orphanwatch.exporter.options import selector_of
+from orphanwatch.exporter.options import form_option, selector_of
 from orphanwatch.exporter.prometheus_page import ScrapedPage, read_page
 from orphanwatch.exporter.signals.samples import Gauges
 from orphanwatch.exporter.signals.verdict import CONDITION_WORDS, doubts_of, orphan_reasons
@@ -40,14 +40,7 @@ _HOLD: Final[Micros] = Config.model_fields["reopen_hold"].default
     callback=selector_of,
     help='Label matchers that pick one service: service="chat".',
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or one JSON document.",
-)
+@form_option
 def diagnose_command(
     config_file: Path | None, *, prometheus: str | None, selector: str, form: str
 ) -> None:

@@ -11,7 +11,7 @@ from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.gate_history import Limits, limits_of, read_history
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
 from orphanwatch.exporter.instants import seconds
-from orphanwatch.exporter.options import selector_of
+from orphanwatch.exporter.options import form_option, selector_of
 
 _REPLICA_LABELS: Final[tuple[str, ...]] = Config.model_fields["replica_labels"].default
 CODES: Final = {Answer.OPEN: 0, Answer.CLOSED: 1, Answer.UNKNOWN: 2}
@@ -44,14 +44,7 @@ _WORDS: Final = {
     callback=selector_of,
     help='Label matchers that pick one service, in place of the config\'s: service="chat".',
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or one JSON document.",
-)
+@form_option
 def gate_command(
     *,
     prometheus: str,

@@ -25,6 +25,15 @@ config_option: Final = click.option(
     help="The configuration.",
 )
 
+form_option: Final = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or one JSON document.",
+)
+
 open_option: Final = click.option(
     OPEN_FLAG,
     "allow_unauthenticated",

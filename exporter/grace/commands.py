@@ -19,7 +19,7 @@ from orphanwatch.exporter.grace.telling import Files, document_of, lines_of, nex
 from orphanwatch.exporter.instants import Instant, Micros, format_duration
 from orphanwatch.exporter.measurement import VALIDITY
 from orphanwatch.exporter.measurement_file import measurement_text
-from orphanwatch.exporter.options import instant_of, selector_of
+from orphanwatch.exporter.options import form_option, instant_of, selector_of
 
 _FILE: Final = click.Path(path_type=Path, dir_okay=False)
 _CANT_TELL: Final = 2
@@ -56,14 +56,7 @@ _CANT_TELL: Final = 2
     is_flag=True,
     help="Take the samples of drills that broke nothing as well.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="For people, or one JSON document.",
-)
+@form_option
 @click.option("--svg", type=_FILE, help="Draw the curves with their bands into this file.")
 @click.option(
     "--save",
