@@ -1,14 +1,21 @@
 """All dashboards of a configuration, as files."""
 
+import json
+
 from orphanwatch.dashboards import cancel_path, detector, overview
+from orphanwatch.dashboards.classic import Document
 from orphanwatch.exporter.config import Config
 
 
 def build(config: Config) -> dict[str, str]:
     """Return file name and JSON text of every dashboard, sorted, the same bytes each time."""
-    files = {
+    documents = {
         overview.FILE: overview.overview(config),
         cancel_path.FILE: cancel_path.cancel_path(config),
         detector.FILE: detector.detector(config),
     }
-    return dict(sorted(files.items()))
+    return {file: _text(documents[file]) for file in sorted(documents)}
+
+
+def _text(document: Document) -> str:
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

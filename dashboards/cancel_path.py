@@ -3,6 +3,7 @@
 from typing import Final
 
 from orphanwatch.dashboards import frame, propagation, sight, slack
+from orphanwatch.dashboards.classic import Document
 from orphanwatch.dashboards.links import Dashboard, Panel
 from orphanwatch.exporter.config import Config
 
@@ -13,8 +14,8 @@ PURPOSE: Final = (
 )
 
 
-def cancel_path(config: Config) -> str:
-    """Return the dashboard of the cancel path as JSON."""
+def cancel_path(config: Config) -> Document:
+    """Return the dashboard of the cancel path."""
     rows: list[frame.Row] = [
         (
             "Can the detector see?",

@@ -4,6 +4,7 @@ from typing import Final
 
 from orphanwatch.alerts import promql
 from orphanwatch.dashboards import frame, joins, lines, panels, queries, sight
+from orphanwatch.dashboards.classic import Document
 from orphanwatch.dashboards.links import Dashboard, Panel
 from orphanwatch.dashboards.panels import AnyPanel, Canvas, Frame, Query, State
 from orphanwatch.exporter import names
@@ -19,8 +20,8 @@ RUNNING: Final = (State(1, "running", panels.GREEN),)
 LOADED: Final = (State(1, "loaded", panels.GREEN), State(0, "REFUSED", panels.RED))
 
 
-def detector(config: Config) -> str:
-    """Return the dashboard of the detector as JSON."""
+def detector(config: Config) -> Document:
+    """Return the dashboard of the detector."""
     rows: list[frame.Row] = [
         (
             "Can the detector see?",

@@ -1,13 +1,12 @@
-"""What every dashboard has around its panels: variables, alert marks, links, and its JSON form."""
+"""What every dashboard has around its panels: variables, alert marks and links."""
 
-import json
 from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard as builders
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from orphanwatch.alerts import promql
+from orphanwatch.dashboards.classic import Document, document
 from orphanwatch.dashboards.links import SERVICE_PAGE, Dashboard, Panel, page_of, page_url, uid_of
 from orphanwatch.dashboards.panels import DATA_SOURCE, RED, AnyPanel
 from orphanwatch.exporter import names
@@ -25,15 +24,15 @@ def render(
     purpose: str,
     rows: list[Row],
     variables: tuple[builders.TextBoxVariable, ...] = (),
-) -> str:
-    """Return a dashboard as JSON; each panel links to the page that says what to do."""
+) -> Document:
+    """Return a dashboard; each of its panels links to the page that says what to do."""
     built = _empty_dashboard(config, which, purpose, variables)
     for place, (title, row) in enumerate(rows):
         built = built.with_row(builders.Row(title).id(FIRST_ROW_ID + place))
         for panel in row:
             shown = Panel((which, panel.build().id_val))
             built = built.with_panel(panel.links([_page_link(config, shown)]))
-    return _encode(built)
+    return document(built)
 
 
 def _page_link(config: Config, panel: Panel) -> builders.DashboardLink:
@@ -82,17 +81,6 @@ def _empty_dashboard(
             .keep_time(keep_time=True)
         )
     )
-
-
-def _encode(built: builders.Dashboard) -> str:
-    """Return the dashboard as JSON: sorted, with a last newline, the same bytes each time."""
-    payload = json.loads(json.dumps(built.build(), cls=JSONEncoder))
-    # Grafana gives the number when it imports; a number of ours would overwrite somebody's.
-    payload["id"] = None
-    for variable in payload["templating"]["list"]:
-        # The library writes an id that stands for "none".
-        variable.pop("id", None)
-    return json.dumps(payload, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def _data_source() -> builders.DatasourceVariable:

@@ -25,7 +25,9 @@ def threshold_lines(
 
     The axis reaches past the highest, so that one sees how far away it is.
     """
-    style = common_builders.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
+    style = common_builders.GraphThresholdsStyleConfig().mode(
+        common.GraphThresholdsStyleMode.DASHED
+    )
     steps = [dashboard.Threshold(value, color) for value, color in wanted]
     highest = max((step.value for step in steps if step.value), default=None)
     if highest is not None:

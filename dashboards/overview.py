@@ -4,6 +4,7 @@ from typing import Final
 
 from orphanwatch.alerts.catalogue import ALERTS
 from orphanwatch.dashboards import evidence, frame, gate, sight, waste
+from orphanwatch.dashboards.classic import Document
 from orphanwatch.dashboards.links import SERVICE_PAGE, Dashboard, Panel
 from orphanwatch.dashboards.panels import AnyPanel, page
 from orphanwatch.dashboards.verdict import verdict
@@ -17,8 +18,8 @@ PURPOSE: Final = (
 )
 
 
-def overview(config: Config) -> str:
-    """Return the overview dashboard as JSON."""
+def overview(config: Config) -> Document:
+    """Return the overview dashboard."""
     rows: list[frame.Row] = [
         ("Can the detector see?", [verdict(config), *sight.sight(config)]),
         ("The split: queue depth and token spend on one time axis", evidence.split(config)),

@@ -110,7 +110,7 @@ class Canvas:
             .cell_gap(1)
             .exemplars_color(BLUE)
             .show_legend()
-            .show_tooltip()
+            .tooltip(heatmaps.HeatmapTooltip().mode(common.TooltipDisplayMode.SINGLE))
         )
         return self._framed(panel, frame).targets(
             [self._over_time(wanted).format(PromQueryFormat.HEATMAP)]

@@ -65,6 +65,18 @@ def test_identity(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
+def test_nothing_is_put_away(file: str) -> None:
+    """No link or mark hides in a menu, no bar of a timeline on a second page."""
+    document = read(file)
+    assert document["schemaVersion"] == 36, "Grafana 12 refuses a number above its own"
+    panels = document["panels"]
+    links = [*document["links"], *(link for panel in panels for link in panel.get("links", ()))]
+    assert links
+    assert not [one for one in (*links, *document["annotations"]["list"]) if "placement" in one]
+    assert not [panel for panel in panels if "perPage" in panel.get("options", {})]
+
+
+@pytest.mark.parametrize("file", FILES)
 def test_panels(file: str) -> None:
     """Each panel says what no data means, asks the variable data source, and leads to a page."""
     pages = {f"{PAGES}/{name.removesuffix('.html')}" for name in render_all(small_config())}
