@@ -219,9 +219,10 @@ def config_file(folder: Path) -> Path:
     return path
 
 
-def test_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", [(), ("--model", "v2")], ids=["classic", "v2"])
+def test_command(model: tuple[str, ...], tmp_path: Path) -> None:
     """The command writes the files, --check then agrees, and disagrees after an edit."""
-    arguments = ["build", "--config.file", str(config_file(tmp_path)), "--out"]
+    arguments = ["build", *model, "--config.file", str(config_file(tmp_path)), "--out"]
     out = tmp_path / "made" / "dashboards"
     runner = CliRunner()
     first = runner.invoke(dashboards, [*arguments, str(out)])
@@ -232,7 +233,8 @@ def test_command(tmp_path: Path) -> None:
     edited.write_text("{}", encoding="utf-8")
     again = runner.invoke(dashboards, [*arguments, str(out), "--check"])
     assert again.exit_code == 1
-    assert f"{edited} is out of date" in again.output
+    command = " ".join(["orphanwatch dashboards build", *model])
+    assert f"{edited} is out of date; run {command} again" in again.output
     assert edited.read_text(encoding="utf-8") == "{}", "a check writes nothing"
 
 
