@@ -1,5 +1,6 @@
 """Fixtures that hand out real databases: one server of each kind, an empty database per test."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,12 @@ from database_servers import (
     running_postgresql,
     running_redis,
 )
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from what stays to the end: thousands of tests and modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

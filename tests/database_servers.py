@@ -10,6 +10,7 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +19,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import RedisError
 from servers import Server, program, started
-from sqlalchemy import NullPool, create_engine, make_url, text
+from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 
 GUARDED_USER = "guarded"
 GUARDED_PASSWORD = "correct horse/battery@staple"  # noqa: S105  (a made-up one, awkward in a URL)
@@ -79,12 +80,15 @@ class SqlServer(Server):
 
     def execute(self, *statements: str) -> None:
         """Run statements as the user who may do everything, each committed at once."""
-        engine = create_engine(
-            self._url(self.maintenance), isolation_level="AUTOCOMMIT", poolclass=NullPool
-        )
-        with engine.connect() as connection:
+        with self._maintaining.connect() as connection:
             for statement in statements:
                 connection.execute(text(statement))
+
+    @cached_property
+    def _maintaining(self) -> Engine:
+        return create_engine(
+            self._url(self.maintenance), isolation_level="AUTOCOMMIT", poolclass=NullPool
+        )
 
     def _url(self, database: str) -> str:
         return f"{self.driver}://{self.admin}@127.0.0.1:{self.port}/{database}"

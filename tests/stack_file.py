@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from sqlalchemy import NullPool, create_engine
+from sqlalchemy import Engine, NullPool, create_engine
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
@@ -74,6 +74,7 @@ class StackFile:
         With a URL the tables stand in that server's database, which is empty so far.
         """
         self.url = url
+        self._server = create_engine(url, poolclass=NullPool) if url is not None else None
         self.database = folder / "stack.db"
         self.config_file = folder / "orphanwatch.yml"
         self._write = write
@@ -99,8 +100,8 @@ class StackFile:
 
     def run_sql(self, *statements: str) -> None:
         """Run statements on the database."""
-        if self.url is not None:
-            with create_engine(self.url, poolclass=NullPool).begin() as server:
+        if self._server is not None:
+            with self._server.begin() as server:
                 for statement in statements:
                     server.exec_driver_sql(statement)
             return
@@ -110,8 +111,8 @@ class StackFile:
 
     def add(self, table: str, *rows: Row) -> None:
         """Insert rows; what a row does not say is null."""
-        if self.url is not None:
-            self._add_to_server(self.url, table, rows)
+        if self._server is not None:
+            self._add_to_server(self._server, table, rows)
             return
         with closing(sqlite3.connect(self.database)) as connection, connection:
             for row in rows:
@@ -120,8 +121,8 @@ class StackFile:
                 cells = [self._cell(name, value) for name, value in row.items()]
                 connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', cells)  # noqa: S608  (names of ours)
 
-    def _add_to_server(self, url: str, table: str, rows: tuple[Row, ...]) -> None:
-        with create_engine(url, poolclass=NullPool).begin() as server:
+    def _add_to_server(self, engine: Engine, table: str, rows: tuple[Row, ...]) -> None:
+        with engine.begin() as server:
             quote = server.dialect.identifier_preparer.quote
             for row in rows:
                 names = ", ".join(quote(name) for name in row)

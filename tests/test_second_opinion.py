@@ -22,13 +22,13 @@ Row = dict[str, Any]
 Samples = dict[tuple[tuple[str, str], ...], float]
 
 STEADY = settings(
-    max_examples=300,
+    max_examples=200,
     derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-BRIEF = settings(STEADY, max_examples=100)
+BRIEF = settings(STEADY, max_examples=60)
 
 # What depends on the wall clock, the machine or the build, or is judged by bounds below.
 ELSEWHERE = (

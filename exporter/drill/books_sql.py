@@ -77,7 +77,8 @@ class SqlBook:
 
     def add(self, row: Row) -> None:
         """Insert a row, without what the table has no column for."""
-        self._execute(insert(self._table).values(self._cells(row)))
+        cells = self._cells(row)
+        self._execute(insert(self._table), cells)
 
     def stamp(self, row: Row, **key: str) -> None:
         """Set cells of the rows that have these ids."""
@@ -128,8 +129,13 @@ class SqlBook:
         """Give up what is not flushed, and the connection."""
         self._database.close()
 
-    def _execute(self, statement: Executable) -> CursorResult[Any]:
-        return self._database.ask(self._store, lambda: self._database.connection.execute(statement))
+    def _execute(
+        self, statement: Executable, cells: Mapping[str, object] | None = None
+    ) -> CursorResult[Any]:
+        def execute() -> CursorResult[Any]:
+            return self._database.connection.execute(statement, cells)
+
+        return self._database.ask(self._store, execute)
 
     def _cells(self, row: Row) -> dict[str, object]:
         return {
