@@ -167,7 +167,9 @@ class Past:
         self.earliest = min(self.earliest, grid.start)
         if query.startswith("group by (__name__)"):
             times = tuple(at for at in grid.times if at >= self._seen_from)
-            names = {"orphanwatch_build_info", *METRICS} - set(self._lost)
+            only_exporter = '__name__="orphanwatch_build_info"' in query
+            names = {"orphanwatch_build_info", *(() if only_exporter else METRICS)}
+            names -= set(self._lost)
             return {(("__name__", name),): times for name in names} if times else {}
         for word, held in self._held.items():
             if word in query and "last_over_time" not in query:
@@ -227,6 +229,13 @@ def test_under_a_day_no_weekly_number_is_told() -> None:
     lines = "\n".join(lines_of(found))
     assert "The exporter's history begins at 1970-01-14T12:00:00Z" in lines
     assert "unknown for a week: seen for 12h only, under a day" in lines
+
+
+def test_a_history_of_a_minute_is_found_in_a_range_of_30_days() -> None:
+    """The default range on the first day: looks are 22 minutes apart, and none falls into it."""
+    at = 60 * DAY + 1000
+    found = replay_of(Past(seen_from=at - 60), at=at, length=30 * DAY, step=15)
+    assert found.start >= at - 60
 
 
 def test_days_show_when_it_fired_and_when_nobody_could_know() -> None:

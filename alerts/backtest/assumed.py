@@ -18,7 +18,8 @@ def assumed_config(reader: Reader, selector: str, at: int, length: int) -> Confi
     A store counts as configured that was read at least once. Raises ``PrometheusError``.
     """
     step = max(1, length // _LOOKS)
-    grid = Grid.over(at - length, at, step)
+    # Up to the end: an exporter younger than a step would not be seen otherwise.
+    grid = Grid.covering(at - length, at, step)
 
     def shown(family: Family, label: str) -> set[str]:
         matchers = f"{{{selector}}}" if selector else ""

@@ -32,6 +32,11 @@ class Grid(NamedTuple):
         """
         return cls(-(-max(0, start) // step) * step, end // step * step, step)
 
+    @classmethod
+    def covering(cls, start: int, end: int, step: int) -> "Grid":
+        """Return the same, but with a last instant that is not before the end."""
+        return cls.over(start, -(-end // step) * step, step)
+
     @property
     def times(self) -> range:
         """Return the instants."""

@@ -102,14 +102,10 @@ def _several(grid: Grid) -> Grid:
     return grid
 
 
-def _presence(config: Config) -> str:
-    """Return the query for the names of what is there, seen as the rules see it."""
-    matchers = ",".join(
-        (f'{_NAME}=~"orphan_.+|{names.BUILD_INFO}"', *map(str, config.selector_matchers))
-    )
-    return (
-        f"group by ({_NAME}) (last_over_time({{{matchers}}}[{format_duration(lookback(config))}]))"
-    )
+def _presence(config: Config, named: str, reach: Micros) -> str:
+    """Return the query for the names of what was there within the last ``reach``."""
+    matchers = ",".join((named, *map(str, config.selector_matchers)))
+    return f"group by ({_NAME}) (last_over_time({{{matchers}}}[{format_duration(reach)}]))"
 
 
 def _coarse(grid: Grid) -> Grid:
@@ -119,17 +115,34 @@ def _coarse(grid: Grid) -> Grid:
 
 
 def _beginning(config: Config, reader: Reader, grid: Grid) -> int:
-    """Return when the exporter was first seen, to one step of the grid."""
+    """Return when the exporter was first seen, to one step of the grid.
+
+    Each look goes back to the one before, and the last one reaches the end: who has begun to
+    scrape a minute ago, and asks for 30 days, has a minute of history, and not none.
+    """
     coarse = _coarse(grid)
-    first = min(_metric_times(config, reader, coarse).get(str(names.BUILD_INFO), ()), default=None)
+    looks = Grid.covering(coarse.start, grid.end, coarse.step)
+    reach = max(lookback(config), Micros(looks.step * SECOND))
+    first = min(_exporter_times(config, reader, looks, reach), default=None)
     if first is None:
         raise PrometheusError(_NO_HISTORY)
-    closer = Grid.over(max(grid.start, first - coarse.step + grid.step), first, grid.step)
-    return min(_metric_times(config, reader, closer)[str(names.BUILD_INFO)])
+    closer = Grid.over(max(grid.start, first - looks.step), min(first, grid.end), grid.step)
+    begun = min(_exporter_times(config, reader, closer, lookback(config)), default=None)
+    if begun is None:
+        raise PrometheusError(_NO_HISTORY)
+    return begun
+
+
+def _exporter_times(config: Config, reader: Reader, grid: Grid, reach: Micros) -> tuple[int, ...]:
+    """Return at which instants the exporter was there within the last ``reach``."""
+    query = _presence(config, f'{_NAME}="{names.BUILD_INFO}"', reach)
+    return tuple(at for times in reader.present(query, grid).values() for at in times)
 
 
 def _metric_times(config: Config, reader: Reader, grid: Grid) -> Mapping[str, tuple[int, ...]]:
-    found = reader.present(_presence(config), grid)
+    """Return at which instants each metric was there, seen as the rules see it."""
+    named = f'{_NAME}=~"orphan_.+|{names.BUILD_INFO}"'
+    found = reader.present(_presence(config, named, lookback(config)), grid)
     return {dict(labels)[_NAME]: times for labels, times in found.items()}
 
 
