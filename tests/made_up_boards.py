@@ -6,9 +6,10 @@ from types import MappingProxyType
 from orphanwatch.exporter import names
 from orphanwatch.exporter.board import BUCKET_EDGES, Exemplar, HistogramValue, Published
 from orphanwatch.exporter.config import Config, parse_config
+from orphanwatch.exporter.gate import Gate, PoolGate
 from orphanwatch.exporter.history import Moment
 from orphanwatch.exporter.instants import Instant
-from orphanwatch.exporter.model import Evaluation, Orphan, Sample, StoreHealth, Verdict
+from orphanwatch.exporter.model import Evaluation, Finding, Orphan, Sample, StoreHealth, Verdict
 from orphanwatch.exporter.names import (
     FAMILIES,
     Action,
@@ -133,6 +134,26 @@ def evaluation(action: Action, *reasons: str, **changes: object) -> Evaluation:
     return replace(calm, **changes)  # type: ignore[arg-type]  # the tests name real fields
 
 
+def gate(seen: Evaluation) -> Gate:
+    """Return the gate that such an evaluation leaves: open only where it may be scaled."""
+    told = {sample.labels[1]: sample.value > 0 for sample in seen.gauges.get(names.FAIL_CLOSED, ())}
+    is_open = seen.verdict.action is Action.SCALE
+    pool = PoolGate(
+        is_open=is_open,
+        reasons=(),
+        conditions={each: Finding(told.get(each)) for each in Condition},
+        opens_at=None if is_open else Instant(AT + 180_000_000),
+    )
+    return Gate(
+        at=AT,
+        action=seen.verdict.action,
+        is_open=is_open,
+        reasons=(),
+        last_sign=None,
+        pools={"overflow": pool},
+    )
+
+
 def history_up_to(action: Action) -> tuple[Moment, ...]:
     """Return twelve calm minutes, one in which the queue was out of sight, then the present."""
     calm = [_moment(age, Action.SCALE, 1200.0, 0.0) for age in range(780, 120, -5)]
@@ -174,6 +195,7 @@ def published(seen: Evaluation | None, **changes: object) -> Published:
         },
         last_evaluated_at=seen.at if seen else None,
         history=history_up_to(seen.verdict.action) if seen else (),
+        gate=gate(seen) if seen else None,
     )
     return replace(whole, **changes)  # type: ignore[arg-type]  # the tests name real fields
 

@@ -144,6 +144,22 @@ def test_pools_and_admission() -> None:
     assert page.row("paid", 5)[4] == "not overflow"
 
 
+@pytest.mark.parametrize(
+    ("published", "said"),
+    [
+        pytest.param(made_up.scale(), "open", id="open"),
+        pytest.param(made_up.shed(), "closed", id="a condition closes it"),
+        pytest.param(
+            made_up.hold(), "closed, at least until 22:16:20Z", id="within the hold nothing is open"
+        ),
+        pytest.param(replace(made_up.scale(), gate=None), "unknown", id="no gate is no open gate"),
+    ],
+)
+def test_admission_is_what_the_gate_says(published: Published, said: str) -> None:
+    """The page must not say open while /gate answers 503."""
+    assert Reader(page_of(published)).row("overflow", 5)[4] == said
+
+
 def test_each_condition_is_told() -> None:
     """One line a condition; what can't be known neither holds nor fails."""
     page = Reader(page_of(made_up.shed()))

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from orphanwatch.exporter import names
-from orphanwatch.exporter.instants import Instant, seconds
+from orphanwatch.exporter.instants import SECOND, Instant, format_instant, seconds
 from orphanwatch.exporter.model import Evaluation, Sample
 from orphanwatch.exporter.names import Family
 
@@ -65,6 +65,16 @@ def truth(value: float | None, bad: str = "") -> Cell:
 def age(now: Instant, then: Instant) -> str:
     """Return how long ago something was; never negative, whatever the clock did."""
     return length(max(0.0, seconds(now - then)))
+
+
+def stamp(instant: Instant) -> str:
+    """Return an instant as RFC 3339, in whole seconds: nobody reads a fraction here."""
+    return format_instant(Instant(instant - instant % SECOND))
+
+
+def clock(instant: Instant) -> str:
+    """Return its time of day."""
+    return stamp(instant).partition("T")[2]
 
 
 def length(span: float) -> str:

@@ -10,9 +10,9 @@ from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from orphanwatch.exporter.history import SPAN, History, Moment
-from orphanwatch.exporter.instants import Instant, Micros, format_instant, micros, seconds
+from orphanwatch.exporter.instants import Instant, Micros, micros, seconds
 from orphanwatch.exporter.names import Action
-from orphanwatch.exporter.status.cells import UNKNOWN, number
+from orphanwatch.exporter.status.cells import UNKNOWN, clock, number, stamp
 
 WIDTH: Final = 900
 HEIGHT: Final = 100
@@ -105,7 +105,7 @@ def charts_of(history: History, now: Instant, longest_silence: Micros) -> Charts
         ),
         verdicts=tuple(axis.verdicts()),
         verdict_words=axis.verdict_words(),
-        since=format_instant(_whole(axis.moments[0].at)),
+        since=stamp(axis.moments[0].at),
         minutes=axis.minutes(),
     )
 
@@ -194,7 +194,7 @@ class _Axis:
         for moment in self.moments:
             if not changes or changes[-1][0] is not moment.action:
                 changes.append((moment.action, moment.at))
-        told = [f"{action} from {_clock(at)}" for action, at in changes[-_TOLD:]]
+        told = [f"{action} from {clock(at)}" for action, at in changes[-_TOLD:]]
         earlier = "earlier changes, " if len(changes) > _TOLD else ""
         return f"Verdicts: {earlier}{', '.join(told)}."
 
@@ -234,11 +234,3 @@ def _round_top(most: float) -> float:
 
 def _said(value: float | None) -> str:
     return UNKNOWN if value is None else number(value)
-
-
-def _clock(at: Instant) -> str:
-    return format_instant(_whole(at)).partition("T")[2]
-
-
-def _whole(at: Instant) -> Instant:
-    return Instant(at - at % 1_000_000)

@@ -7,11 +7,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from orphanwatch.exporter import names
 from orphanwatch.exporter.board import Published
 from orphanwatch.exporter.config import ACTION_WORDS, Config
-from orphanwatch.exporter.instants import Instant, format_duration, format_instant
+from orphanwatch.exporter.instants import Instant, format_duration
 from orphanwatch.exporter.model import Evaluation
 from orphanwatch.exporter.names import Action, Family
 from orphanwatch.exporter.status import tables
-from orphanwatch.exporter.status.cells import age, value_of
+from orphanwatch.exporter.status.cells import age, stamp, value_of
 from orphanwatch.exporter.status.charts import Charts, charts_of
 from orphanwatch.exporter.status.script import SCRIPT
 
@@ -70,7 +70,7 @@ class StatusPage:
             window=format_duration(config.delta_window),
             charts=self._charts(published, now),
             stores=tuple(tables.stores(evaluation, now)),
-            pools=tuple(tables.pools(evaluation, config)) if evaluation else (),
+            pools=tuple(tables.pools(evaluation, config, published.gate)) if evaluation else (),
             overflow=config.overflow_pools,
             conditions=tuple(tables.conditions(evaluation, config)) if evaluation else (),
             graces=tuple(tables.graces(evaluation, config)) if evaluation else (),
@@ -106,7 +106,7 @@ def banner(published: Published, now: Instant) -> Banner:
         ACTION_WORDS[verdict.action],
         verdict.reasons,
         _page_of(evaluation),
-        f"evaluated {age(now, evaluation.at)} ago, at {format_instant(_whole(evaluation.at))}",
+        f"evaluated {age(now, evaluation.at)} ago, at {stamp(evaluation.at)}",
     )
 
 
@@ -121,7 +121,3 @@ def _page_of(evaluation: Evaluation) -> str:
 
 def _more(evaluation: Evaluation | None) -> int:
     return max(0, len(evaluation.orphans) - tables.SHOWN_ORPHANS) if evaluation else 0
-
-
-def _whole(instant: Instant) -> Instant:
-    return Instant(instant - instant % 1_000_000)

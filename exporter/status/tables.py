@@ -5,6 +5,7 @@ from typing import Final
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.gate import Gate
 from orphanwatch.exporter.instants import Instant, format_bound, format_instant, micros
 from orphanwatch.exporter.model import Evaluation, Orphan, StoreHealth
 from orphanwatch.exporter.names import Condition, GraceSource, StoreName
@@ -14,6 +15,7 @@ from orphanwatch.exporter.status.cells import (
     Cell,
     Row,
     age,
+    clock,
     count,
     length,
     number,
@@ -23,6 +25,7 @@ from orphanwatch.exporter.status.cells import (
 )
 
 SHOWN_ORPHANS: Final = 20
+_NOT_OVERFLOW: Final = Cell("not overflow")
 
 
 def stores(evaluation: Evaluation | None, now: Instant) -> Iterable[Row]:
@@ -42,8 +45,8 @@ def _health(health: StoreHealth, now: Instant) -> tuple[Cell, ...]:
     )
 
 
-def pools(evaluation: Evaluation, config: Config) -> Iterable[Row]:
-    """Yield each pool: its orphans, its leases, and whether overflow is let in."""
+def pools(evaluation: Evaluation, config: Config, gate: Gate | None) -> Iterable[Row]:
+    """Yield each pool: its orphans, its leases, and whether the gate lets overflow in."""
     for pool in config.pool_names:
         yield Row(
             pool,
@@ -52,7 +55,7 @@ def pools(evaluation: Evaluation, config: Config) -> Iterable[Row]:
                 count(value_of(evaluation, names.LEASES, pool), bad_above=0),
                 count(value_of(evaluation, names.DUPLICATE_IN_FLIGHT, pool), bad_above=0),
                 _live_leases(evaluation, pool),
-                _admission(evaluation, pool, overflow=pool in config.overflow_pools),
+                _admission(gate, pool) if pool in config.overflow_pools else _NOT_OVERFLOW,
             ),
         )
 
@@ -65,13 +68,20 @@ def _live_leases(evaluation: Evaluation, pool: str) -> Cell:
     return Cell(f"{number(live)} of {number(cap)}", "warn" if live >= cap else "")
 
 
-def _admission(evaluation: Evaluation, pool: str, *, overflow: bool) -> Cell:
-    if not overflow:
-        return Cell("not overflow")
-    allowed = value_of(evaluation, names.OVERFLOW_ADMISSION_ALLOWED, pool)
-    if allowed is None:
+def _admission(gate: Gate | None, pool: str) -> Cell:
+    """Return what ``/gate`` says of the pool: within the hold it is closed, and the page says so.
+
+    That no condition closes it is not enough: who reads "open" here admits.
+    """
+    found = gate.pools.get(pool) if gate is not None else None
+    if found is None:
         return BLANK
-    return Cell("open") if allowed else Cell("closed", "warn")
+    if found.is_open:
+        return Cell("open")
+    is_held = all(finding.holds is False for finding in found.conditions.values())
+    if is_held and found.opens_at is not None:
+        return Cell(f"closed, at least until {clock(found.opens_at)}", "warn")
+    return Cell("closed", "warn")
 
 
 def conditions(evaluation: Evaluation, config: Config) -> Iterable[Row]:
