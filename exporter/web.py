@@ -21,6 +21,7 @@ from orphanwatch.exporter.instants import Instant
 from orphanwatch.exporter.latest import Latest
 from orphanwatch.exporter.reload import RELOAD_METHODS, RELOAD_PATH, refuse_reload
 from orphanwatch.exporter.status.page import StatusPage
+from orphanwatch.exporter.web_missing import missing
 from orphanwatch.exporter.web_response import HTML, JSON, TEXT, Handler, Response, plain
 
 RUNBOOK: Final = "/runbook/"
@@ -76,7 +77,7 @@ class WebApp:
         if handler is None and path.startswith(RUNBOOK) and self._page_name(path) in self._pages:
             handler = self._show_page
         if handler is None:
-            return plain(HTTPStatus.NOT_FOUND)
+            return missing(environ)
         methods = RELOAD_METHODS if path == RELOAD_PATH else _METHODS
         if environ["REQUEST_METHOD"] not in methods:
             return plain(HTTPStatus.METHOD_NOT_ALLOWED, ("Allow", ", ".join(methods)))

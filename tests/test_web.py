@@ -130,7 +130,24 @@ def test_paths(server: WebServer, path: str, content_type: str, part: bytes) -> 
 def test_other_paths_are_not_found(server: WebServer, path: str) -> None:
     """Only known paths answer: nothing else shows the metrics or a file."""
     answer = ask(server, path)
-    assert (answer.status, answer.body) == (404, b"404 Not Found\n")
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert answer.body.startswith(b"404 Not Found: the status page is at /, ")
+
+
+@pytest.mark.parametrize(
+    ("path", "root"),
+    [
+        pytest.param("/nope", b"./", id="at the top"),
+        pytest.param("/runbook/OrphanGone", b"../", id="a page of another version"),
+        pytest.param("/api/v1/", b"../../", id="further down"),
+    ],
+)
+def test_a_browser_that_is_lost_gets_links_back(server: WebServer, path: str, root: bytes) -> None:
+    """To the status page and to the list of pages, also below a path of a proxy's own."""
+    answer = ask(server, path, Accept="text/html,*/*;q=0.8")
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert b'<a href="' + root + b'">' in answer.body
+    assert b'<a href="' + root + b'runbook/service-page">' in answer.body
 
 
 @pytest.mark.parametrize("path", ["/runbook", "/runbook/"])
