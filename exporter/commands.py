@@ -70,11 +70,11 @@ def serve(
     from orphanwatch.exporter.reload import Loaded  # noqa: PLC0415  (snapshot needs no web server)
     from orphanwatch.exporter.serve import start  # noqa: PLC0415  (likewise)
     from orphanwatch.exporter.web_pages import RunbookPages  # noqa: PLC0415  (likewise no pages)
-    from orphanwatch.runbooks.render import render_all  # noqa: PLC0415
+    from orphanwatch.runbooks.render import SERVED_STATUS_PAGE, render_all  # noqa: PLC0415
 
     def load() -> Loaded:
         config = load_config(config_file)
-        render = partial(render_all, config_file=str(config_file))
+        render = partial(render_all, config_file=str(config_file), status_page=SERVED_STATUS_PAGE)
         pages = RunbookPages(config.as_of(wall_clock()), render, wall_clock)
         return Loaded(config, pages)
 

@@ -44,8 +44,11 @@ def outline_of(markdown: str) -> Outline:
     return Outline(anchors, links)
 
 
-def to_html(pages: Environment, title: str, markdown: str) -> str:
-    """Return the page as HTML, with a list of its sections; links to pages become ``.html``."""
+def to_html(pages: Environment, title: str, markdown: str, status_page: str) -> str:
+    """Return the page as HTML, with a list of its sections; links to pages become ``.html``.
+
+    ``status_page`` is where the way back leads; empty where there is none.
+    """
     parser = _parser()
     tokens = parser.parse(markdown)
     headings = _anchor(tokens)
@@ -54,7 +57,9 @@ def to_html(pages: Environment, title: str, markdown: str) -> str:
     body = parser.renderer.render(tokens, parser.options, {})
     # A wide table scrolls inside its own box, so that a phone's page does not.
     body = body.replace("<table", '<div class="wide"><table').replace("</table>", "</table></div>")
-    return pages.get_template("page.html.j2").render(title=title, body=body, headings=headings)
+    return pages.get_template("page.html.j2").render(
+        title=title, body=body, headings=headings, status_page=status_page
+    )
 
 
 def _parser() -> MarkdownIt:

@@ -84,9 +84,12 @@ def test_it_serves_its_stack_until_it_is_stopped(number: signal.Signals, tmp_pat
 
 
 def test_its_config_serves_the_other_commands(tmp_path: Path) -> None:
-    """While it runs, its files can be looked at with ``snapshot``."""
+    """While it runs, its files can be looked at with ``snapshot``; its pages name them."""
     kept = tmp_path / "a folder"
     with demo(tmp_path, "--dir", str(kept)) as process:
+        url = line_with(process, r"Status page +(http://\S+)")[1]
+        page = fetch(f"{url}runbook/service-page.md")
+        assert f"diagnose --config.file '{kept / 'orphanwatch.yml'}'" in page
         line_with(process, r"Z  scale")
         snapshot = subprocess.run(
             [PROGRAM, "snapshot", "--config.file", kept / "orphanwatch.yml", "--format", "json"],

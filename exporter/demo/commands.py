@@ -16,13 +16,14 @@ from orphanwatch.exporter.clock import Clock
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.demo.clock import running_clock
 from orphanwatch.exporter.demo.prometheus import find_prometheus
+from orphanwatch.exporter.demo.settings import CONFIG
 from orphanwatch.exporter.demo.show import DemoError, Options, Surroundings, show
 from orphanwatch.exporter.instants import Micros, parse_duration
 from orphanwatch.exporter.logs import configure_logging
 from orphanwatch.exporter.options import open_option
 from orphanwatch.exporter.serve import RunningExporter, start
 from orphanwatch.exporter.web_address import DEFAULT_LISTEN, Address, parse_address
-from orphanwatch.runbooks.render import render_all
+from orphanwatch.runbooks.render import SERVED_STATUS_PAGE, render_all
 
 _SLOWEST: Final = 0.1
 _FASTEST: Final = 5
@@ -88,14 +89,18 @@ def demo(
             raise click.UsageError("Prometheus has a clock of its own: leave --speed at 1.")
         find_prometheus()
     stopping = threading.Event()
-    around = Surroundings(
-        clock=running_clock(speed),
-        say=click.echo,
-        stopping=stopping,
-        start_exporter=partial(_start_exporter, allow_unauthenticated=allow_unauthenticated),
-        write_rules=_write_rules,
-    )
     with _signals_set(stopping), _kept_or_temporary(folder) as kept:
+        around = Surroundings(
+            clock=running_clock(speed),
+            say=click.echo,
+            stopping=stopping,
+            start_exporter=partial(
+                _start_exporter,
+                config_file=str(kept / CONFIG),
+                allow_unauthenticated=allow_unauthenticated,
+            ),
+            write_rules=_write_rules,
+        )
         options = Options(
             folder=kept,
             address=address,
@@ -107,9 +112,15 @@ def demo(
 
 
 def _start_exporter(
-    config: Config, address: Address, clock: Clock, *, allow_unauthenticated: bool
+    config: Config,
+    address: Address,
+    clock: Clock,
+    *,
+    config_file: str,
+    allow_unauthenticated: bool,
 ) -> RunningExporter:
-    pages = {name: text.encode() for name, text in render_all(config).items()}
+    files = render_all(config, config_file, SERVED_STATUS_PAGE)
+    pages = {name: text.encode() for name, text in files.items()}
     return start(config, address, clock, pages=pages, allow_unauthenticated=allow_unauthenticated)
 
 
