@@ -190,7 +190,9 @@ def _unknown(sight: _Sight, wanted: Collection[str], replicas: int) -> Iterator[
 
 def _blind_spots(sight: _Sight, replica: str, wanted: Collection[str]) -> Iterator[str]:
     reported = {s.labels[0] for s in sight.fresh(names.OVERFLOW_ADMISSION_ALLOWED, replica)}
-    yield from (f"pool {pool} is not reported by {replica}" for pool in set(wanted) - reported)
+    known = ", ".join(sorted(reported)) or "none"
+    for pool in sorted(set(wanted) - reported):
+        yield f"{pool} is no overflow pool that {replica} reports; these are: {known}"
     for family in _SIGNS:
         if not any(sight.fresh(family, replica)):
             yield f"{family} is absent from {replica}: it can't be seen"
@@ -213,6 +215,8 @@ def _blind_spots(sight: _Sight, replica: str, wanted: Collection[str]) -> Iterat
 def _gaps(sight: _Sight, pool: str) -> Iterator[str]:
     """Yield the stretches of the hold in which no replica said anything about a pool."""
     told = sorted({point.at for series in sight.allowed(pool) for point in series.points})
+    if not told and sight.reporting:
+        return  # each of them is said not to report it, which is the reason
     before = [at for at in told if at <= sight.hold_start]
     inside = [at for at in told if at > sight.hold_start]
     edges = [max(before, default=sight.hold_start), *inside, sight.at]

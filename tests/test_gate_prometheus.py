@@ -182,7 +182,8 @@ def told(
             page(until=75), {}, Answer.UNKNOWN, "0 of 1 replicas", id="the newest sample is old"
         ),
         pytest.param(
-            page(), {"pools": ("batch",)}, Answer.UNKNOWN, "pool batch is not reported",
+            page(), {"pools": ("batch",)}, Answer.UNKNOWN,
+            'batch is no overflow pool that {instance="a"} reports; these are: overflow',
             id="a pool that is not there",
         ),
         pytest.param(
