@@ -60,8 +60,10 @@ class RenderError(OrphanwatchError):
 class RuleFileError(OrphanwatchError):
     """A file of alert rules can't be read, or is none."""
 
-    def __init__(self, file: str, problem: str) -> None:
-        super().__init__(f"{file}: {problem}; `promtool check rules` says more")
+    def __init__(
+        self, file: str, problem: str, remedy: str = "`promtool check rules` says more"
+    ) -> None:
+        super().__init__(f"{file}: {problem}; {remedy}")
 
 
 class DrillError(OrphanwatchError):

@@ -228,7 +228,16 @@ def test_no_expression_ends_the_lint(expr: str) -> None:
     [
         pytest.param("groups: [", "mine.yml: is not YAML in line 1", id="no YAML"),
         pytest.param("[" * 5000, "mine.yml: nests too deeply", id="YAML without a bottom"),
-        pytest.param("", "mine.yml: the document", id="nothing at all"),
+        pytest.param("", "mine.yml: holds no groups of rules; name a", id="nothing at all"),
+        pytest.param("kind: Service", "mine.yml: holds no groups of rules", id="no rule file"),
+        pytest.param("- a", "mine.yml: the document: is no mapping;", id="a list"),
+        pytest.param(
+            yaml.safe_dump(
+                {"groups": [{"name": "a", "rules": [{"alert": "B", "expr": "up == 0"}]}]}
+            ),
+            "mine.yml: no rule reads our metrics, so nothing was checked; name a file",
+            id="rules of which none is about us: no findings would sound like calm",
+        ),
         pytest.param(
             yaml.safe_dump({"groups": [{"name": "a", "rules": [{"alert": "B"}]}]}),
             "mine.yml: groups.0.rules.0.expr: field required",

@@ -14,6 +14,7 @@ from orphanwatch.alerts.lint.words import TEMPLATE
 from orphanwatch.exporter.errors import RuleFileError
 from orphanwatch.exporter.instants import Micros, parse_duration
 
+_CHECK_PATH: Final = "name a Prometheus rule file or a PrometheusRule in --rules"
 _QUERY: Final = re.compile(r'\bquery\s+("(?:\\.|[^"\\])*"|`[^`]*`)')
 
 
@@ -66,7 +67,7 @@ class _WrittenGroup(_Lenient):
 
 
 class _WrittenFile(_Lenient):
-    groups: tuple[_WrittenGroup, ...] = ()
+    groups: tuple[_WrittenGroup, ...] | None = None
     spec: "_WrittenFile | None" = None
     """A PrometheusRule of the operator keeps its groups here."""
 
@@ -79,7 +80,7 @@ def read_rule_file(path: Path) -> RuleFile:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise RuleFileError(str(path), f"can't be read: {error.strerror}") from error
+        raise RuleFileError(str(path), f"can't be read: {error.strerror}", _CHECK_PATH) from error
     except UnicodeDecodeError as error:
         raise RuleFileError(str(path), "is not UTF-8 text") from error
     return parse_rule_file(str(path), text)
@@ -92,7 +93,7 @@ def parse_rule_file(file: str, text: str) -> RuleFile:
     """
     try:
         documents = [one for one in yaml.load_all(text, Loader=_TextLoader) if one is not None]
-        written = [_WrittenFile.model_validate(document) for document in documents or [None]]
+        written = [_WrittenFile.model_validate(document) for document in documents]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
@@ -102,8 +103,13 @@ def parse_rule_file(file: str, text: str) -> RuleFile:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(map(str, first["loc"])) or "the document"
-        raise RuleFileError(file, f"{key}: {first['msg'].lower()}") from None
-    groups = [group for one in written for group in (one.spec or one).groups]
+        is_mapping = first["type"] not in {"model_type", "model_attributes_type"}
+        said = first["msg"].lower() if is_mapping else "is no mapping"
+        raise RuleFileError(file, f"{key}: {said}") from None
+    found = [one.groups for each in written if (one := each.spec or each).groups is not None]
+    if not found:
+        raise RuleFileError(file, "holds no groups of rules", _CHECK_PATH)
+    groups = [group for some in found for group in some or ()]
     return RuleFile(file=file, groups=tuple(_group(file, group) for group in groups))
 
 
