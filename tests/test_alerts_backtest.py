@@ -1,6 +1,7 @@
 """A replay does what Prometheus does, and says what it can't know: on a past that is made up."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from alert_configs import alert_config, with_store
 from orphanwatch.alerts.alert import Severity
 from orphanwatch.alerts.backtest.history import MOST_POINTS, Grid, History, LabelSet
 from orphanwatch.alerts.backtest.neighbours import rules_of, variants
-from orphanwatch.alerts.backtest.plot import picture
+from orphanwatch.alerts.backtest.plot import MOST_LETTERS, picture
 from orphanwatch.alerts.backtest.replay import firings, sight, unseen, written_out
 from orphanwatch.alerts.backtest.report import document_of, headline, lines_of
 from orphanwatch.alerts.backtest.results import Backtest
@@ -217,7 +218,11 @@ def test_a_rule_without_sight_is_unknown_and_the_sum_says_at_least() -> None:
     assert "OrphanTokensAccruing: unknown: orphan_token_delta, orphan_tokens_total never" in lines
     document = json.loads(json.dumps(document_of(found)))
     assert document["alerts"][0]["fired"] is None
-    assert "OrphanTokensAccruing" in picture(found)
+    drawn = picture(found)
+    assert "OrphanTokensAccruing" in drawn
+    said = re.findall(r'<text class="soft" x="16" y="\d+">(unknown[^<]*)</text>', drawn)
+    assert said, "why it is unknown"
+    assert all(len(line) <= MOST_LETTERS for line in said), "no line runs out of the picture"
 
 
 def test_under_a_day_no_weekly_number_is_told() -> None:

@@ -1,6 +1,7 @@
 """The picture of a backtest: one SVG, a block of bars for each rule and setting."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,6 +26,8 @@ ROW: Final = 22
 _HEAD: Final = 104
 _GAP: Final = 18
 _FOOT: Final = 20
+MOST_LETTERS: Final = 84
+"""Of a note's line: it fits at the widest that a system's font runs."""
 
 
 class Bar(NamedTuple):
@@ -38,11 +41,11 @@ class Bar(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The bars of one rule and one setting, or a sentence in their place."""
+    """The bars of one rule and one setting, or lines of words in their place."""
 
     y: int
     title: str
-    note: str
+    note: tuple[str, ...]
     bars: tuple[Bar, ...]
 
 
@@ -83,9 +86,9 @@ def _blocks_of(outcome: Outcome, y: int) -> Iterator[Block]:
     curves = shown_curves(outcome)
     if not curves:
         note = why_unknown(outcome) or "silent, at the neighbours too"
-        yield Block(y, outcome.title, note, ())
+        yield Block(y, outcome.title, tuple(wrap(note, MOST_LETTERS)), ())
     for curve in curves:
-        block = Block(y, f"{outcome.title}, by {curve.setting}", "", tuple(_bars(curve, y)))
+        block = Block(y, f"{outcome.title}, by {curve.setting}", (), tuple(_bars(curve, y)))
         yield block
         y = _bottom(block)
 
@@ -104,4 +107,4 @@ def _bars(curve: Curve, y: int) -> Iterator[Bar]:
 
 
 def _bottom(block: Block) -> int:
-    return block.y + ROW * (len(block.bars) + 1) + (_GAP if block.bars else 0)
+    return block.y + ROW * (len(block.bars) + len(block.note) + 1) + _GAP
