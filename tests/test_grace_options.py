@@ -1,9 +1,13 @@
-"""Options of ``grace`` that are read before anything else is asked."""
+"""Options of ``grace`` that are read before anything else is asked, and what comes next."""
+
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from test_grace_picture import findings, lognormal
 
 from orphanwatch.exporter.cli import orphanwatch
+from orphanwatch.exporter.grace.telling import Files, next_step
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,31 @@ def test_a_wrong_option_is_told_before_anybody_is_asked(options: list[str], said
     )
     assert outcome.exit_code == 2
     assert said in outcome.output
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that the command is called in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path.resolve()
+
+
+@pytest.mark.parametrize(
+    ("config", "read", "saved", "said"),
+    [
+        pytest.param("etc/ow.yml", None, "etc/g.yml", "{file: g.yml}", id="beside the config"),
+        pytest.param("etc/ow.yml", None, "etc/m/g.yml", "{file: m/g.yml}", id="below it"),
+        pytest.param("etc/ow.yml", None, "g.yml", "{file: HERE/g.yml}", id="elsewhere, in full"),
+        pytest.param("", None, "g.yml", "{file: HERE/g.yml}", id="no config, in full"),
+        pytest.param("etc/ow.yml", "etc/g.yml", "etc/new.yml", "{file: new.yml}", id="another"),
+        pytest.param("etc/ow.yml", "etc/g.yml", "etc/g.yml", "", id="the one that it reads"),
+    ],
+)
+def test_what_is_saved_is_named_as_the_config_has_to(
+    config: str, read: str | None, saved: str, said: str, here: Path
+) -> None:
+    """A config's paths start at its own folder, wherever the command was called."""
+    files = Files(Path(config) if config else None, Path(saved), Path(read) if read else None)
+    told = next_step(findings(lognormal(1200)), files)
+    named = said.replace("HERE", str(here))
+    assert told.startswith(f"let the config read it, by grace: {named}; build" if said else "build")

@@ -122,9 +122,17 @@ def next_step(findings: Findings, files: Files) -> str:
         config, file = files.config or "orphanwatch.yml", files.read or "grace.yml"
         return f"put it in force: run again with --config.file {config} --save {file}."
     steps = "build rules, dashboards and runbook again, and restart or reload the exporter."
-    if files.read is not None:
+    if files.read is not None and files.read.resolve() == files.saved.resolve():
         return steps
-    return f"let the config read it, by grace: {{file: {files.saved}}}; {steps}"
+    named = _as_written(files.saved, files.config)
+    return f"let the config read it, by grace: {{file: {named}}}; {steps}"
+
+
+def _as_written(saved: Path, config: Path | None) -> Path:
+    """Return how a config names the saved file: by the way from its own folder, else in full."""
+    whole = saved.resolve()
+    folder = None if config is None else config.resolve().parent
+    return whole.relative_to(folder) if folder and whole.is_relative_to(folder) else whole
 
 
 def length(span: Micros | None) -> str:
