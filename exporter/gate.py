@@ -151,8 +151,8 @@ def _admits(conditions: Mapping[Condition, Finding]) -> bool:
 
 def _closing(conditions: Mapping[Condition, Finding]) -> list[str]:
     holding = [CONDITION_WORDS[name] for name, found in conditions.items() if found.holds]
-    unknown = [str(name) for name, found in conditions.items() if found.holds is None]
-    return [*holding, *(f"{name} is unknown, and that never opens" for name in unknown)]
+    unknown = [CONDITION_WORDS[name] for name, found in conditions.items() if found.holds is None]
+    return [*holding, *(f"unknown, which never opens: whether {words}" for words in unknown)]
 
 
 def _verdict_reasons(evaluation: Evaluation) -> list[str]:

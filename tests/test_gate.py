@@ -91,7 +91,7 @@ def every(step: int, *spans: tuple[int, int, Mapping[Condition, Finding]]) -> li
         pytest.param(
             [seen(0, with_finding(Condition.RETRY_ID_MISSING, holds=None))],
             False,
-            "retry_id_missing is unknown",
+            "unknown, which never opens: whether retries come without a stable retry id",
             id="a condition is unknown",
         ),
         pytest.param(
