@@ -16,12 +16,9 @@ from orphanwatch.exporter.options import artifact_options, config_option, delive
 from orphanwatch.exporter.progress import progress
 
 
-@click.group()
+@click.group(epilog="Example: orphanwatch alerts build --config.file orphanwatch.yml --out rules/")
 def alerts() -> None:
-    """Prometheus alert rules, generated from the config.
-
-    Example: orphanwatch alerts build --config.file orphanwatch.yml --out rules/
-    """
+    """Prometheus alert rules, generated from the config."""
 
 
 @alerts.command(

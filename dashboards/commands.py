@@ -8,7 +8,9 @@ from orphanwatch.dashboards.model import Model
 from orphanwatch.exporter.options import artifact_options, deliver, load_to_render
 
 
-@click.group()
+@click.group(
+    epilog="Example: orphanwatch dashboards build --config.file orphanwatch.yml --out dashboards/"
+)
 def dashboards() -> None:
     """Grafana dashboards, generated from the config."""
 

@@ -134,15 +134,15 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
         yield "| --- | --- | --- |"
         yield from (_option(option) for option in options)
         yield ""
+    if command.epilog:
+        example = command.epilog.removeprefix("Example: ")
+        yield f"```console\n$ {example}\n```\n"
     if isinstance(command, click.Group):
         context = click.Context(command)
         for inner in command.list_commands(context):
             found = command.get_command(context, inner)
             if found is not None:
                 yield from _commands(found, f"{name} {inner}")
-    elif command.epilog:
-        example = command.epilog.removeprefix("Example: ")
-        yield f"```console\n$ {example}\n```\n"
 
 
 def _option(option: click.Option) -> str:

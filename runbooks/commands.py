@@ -7,7 +7,9 @@ import click
 from orphanwatch.exporter.options import artifact_options, deliver, load_to_render
 
 
-@click.group()
+@click.group(
+    epilog="Example: orphanwatch runbook render --config.file orphanwatch.yml --out runbook/"
+)
 def runbook() -> None:
     """Runbook pages, generated from the config and the alert rules."""
 

@@ -46,7 +46,7 @@ _config_option: Final = click.option(
 )
 
 
-@click.group()
+@click.group(epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20")
 def drill() -> None:
     """Rehearse the miss: play a small stack against the stores, with one hop broken."""
 
