@@ -90,7 +90,8 @@ def _rests_on(measurement: Measurement, pool: str) -> str:
     return ", ".join(
         (
             f"{_sample(measurement, pool)} of pool {code(pool)}",
-            f"from {measurement.pools[pool].source} by {method} with orphanwatch {version}",
+            f"from {measurement.pools[pool].source} by {method}",
+            f"with orphanwatch {version}",
             *engines,
             f"margin {measurement.margin:g}",
             f"on {_to_the_second(measurement.measured_at)}",

@@ -101,7 +101,7 @@ MEASURED_AT = Instant(1_790_000_000_000_000)
 VALID_UNTIL = Instant(MEASURED_AT + 30 * 86_400_000_000)
 PROVENANCE = (
     "`measured`: quantile 0.99 is 400ms, at most 501ms, over 412 settled and 3 open cancels of "
-    "pool `overflow`, from stores by product-limit with orphanwatch 0.1.0, vllm 0.11.2, "
+    "pool `overflow`, from stores by product-limit, with orphanwatch 0.1.0, vllm 0.11.2, "
     "margin 1.5, on 2026-09-21T14:13:20Z, valid until 2026-10-21T14:13:20Z"
 )
 
