@@ -73,7 +73,9 @@ def emulate(driver: Any, scheme: str, width: int | None = None) -> None:
 def photograph(driver: Any, file: Path) -> None:
     """Write the whole page as a picture."""
     height = driver.execute_script("return document.documentElement.scrollHeight")
-    driver.set_window_size(1200, min(height + 100, 4000))
+    # The window's own frame counts: without it a scrollbar stands in the picture, and the end not.
+    frame = driver.execute_script("return outerHeight - innerHeight")
+    driver.set_window_size(1200, min(height + frame, 4000))
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(driver.get_screenshot_as_png())
 
