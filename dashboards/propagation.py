@@ -75,48 +75,52 @@ def _quantiles(config: Config) -> AnyPanel:
 
 def late(config: Config) -> list[AnyPanel]:
     """Return what share of the cancels was slower than the grace, and those that are open."""
-    canvas = Canvas(config)
-    return [
-        # With every grace above the last bucket there is nothing to ask, and no rule either.
-        *([_slower(config)] if _pools_by_edge(config) else []),
-        canvas.graph(
-            Frame(
-                Panel.PROPAGATION_OPEN,
-                "Cancels that have not arrived",
-                "Tasks that their client cancelled while a worker held them, and which still hold "
-                "a lease, live or expired. They are not in the times above: a line that climbs "
-                "means that cancels don't arrive at all.",
-                "the gateway or the leases can't be read.",
-                width=8,
-            ),
-            "short",
-            (
-                Query(
-                    "A",
-                    queries.gauge(config, names.CANCEL_PROPAGATION_OPEN),
-                    "{{pool}} · {{job}}",
-                ),
+    # With every grace above the last bucket there is nothing to ask, and no rule either.
+    slower = [_slower(config)] if _pools_by_edge(config) else []
+    return [*slower, _open(config), _abandoned(config)]
+
+
+def _open(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.PROPAGATION_OPEN,
+            "Cancels that have not arrived",
+            "Tasks that their client cancelled while a worker held them, and which still hold "
+            "a lease, live or expired. They are not in the times above: a line that climbs "
+            "means that cancels don't arrive at all.",
+            "the gateway or the leases can't be read.",
+            width=8,
+        ),
+        "short",
+        (
+            Query(
+                "A",
+                queries.gauge(config, names.CANCEL_PROPAGATION_OPEN),
+                "{{pool}} · {{job}}",
             ),
         ),
-        canvas.graph(
-            Frame(
-                Panel.ABANDONED,
-                "Abandoned tasks by cause",
-                f"Tasks whose stop lies in the last {format_duration(config.horizon)}: how many "
-                "clients left, missed their deadline, or were served by a sibling.",
-                "the gateway can't be read.",
-                width=8,
-            ),
-            "short",
-            (
-                Query(
-                    "A",
-                    queries.total(queries.gauge(config, names.ABANDONED_TASKS), names.POOL),
-                    "{{cause}} · {{job}}",
-                ),
+    )
+
+
+def _abandoned(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.ABANDONED,
+            "Abandoned tasks by cause",
+            f"Tasks whose stop lies in the last {format_duration(config.horizon)}: how many "
+            "clients left, missed their deadline, or were served by a sibling.",
+            "the gateway can't be read.",
+            width=8,
+        ),
+        "short",
+        (
+            Query(
+                "A",
+                queries.total(queries.gauge(config, names.ABANDONED_TASKS), names.POOL),
+                "{{cause}} · {{job}}",
             ),
         ),
-    ]
+    )
 
 
 def _slower(config: Config) -> AnyPanel:

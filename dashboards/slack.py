@@ -117,72 +117,73 @@ def _by_state(config: Config) -> AnyPanel:
 
 def faults(config: Config) -> list[AnyPanel]:
     """Return second decoders, retries without id, and mixed pools."""
-    canvas = Canvas(config)
-    return [
-        canvas.graph(
-            Frame(
-                Panel.DUPLICATE_DECODERS,
-                "Duplicate decoders",
-                "Live leases beyond the first for one request. Second decoder: an orphan lease of "
-                "a task of which another worker heard the cancel.",
-                _NO_LEASES,
-                width=8,
-            ),
-            "short",
-            (
-                Query(
-                    "A", queries.gauge(config, names.DUPLICATE_IN_FLIGHT), "in flight · {{pool}}"
-                ),
-                Query(
-                    "B",
-                    queries.gauge(config, names.SECOND_DECODER_LEASES),
-                    "second decoder · {{pool}}",
-                ),
+    return [_duplicates(config), _retries(config), _mixed(config)]
+
+
+def _duplicates(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.DUPLICATE_DECODERS,
+            "Duplicate decoders",
+            "Live leases beyond the first for one request. Second decoder: an orphan lease of "
+            "a task of which another worker heard the cancel.",
+            _NO_LEASES,
+            width=8,
+        ),
+        "short",
+        (
+            Query("A", queries.gauge(config, names.DUPLICATE_IN_FLIGHT), "in flight · {{pool}}"),
+            Query(
+                "B",
+                queries.gauge(config, names.SECOND_DECODER_LEASES),
+                "second decoder · {{pool}}",
             ),
         ),
-        canvas.graph(
-            Frame(
-                Panel.RETRIES_WITHOUT_ID,
-                "Retries without a retry id",
-                "Recent tasks of a second or later attempt whose retry id joins no earlier "
-                "attempt: neither a duplicate nor a sibling's completion can be seen for them.",
-                "the gateway can't be read, or has no attempts.",
-                width=8,
+    )
+
+
+def _retries(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.RETRIES_WITHOUT_ID,
+            "Retries without a retry id",
+            "Recent tasks of a second or later attempt whose retry id joins no earlier "
+            "attempt: neither a duplicate nor a sibling's completion can be seen for them.",
+            "the gateway can't be read, or has no attempts.",
+            width=8,
+        ),
+        "short",
+        (Query("A", queries.gauge(config, names.RETRIES_WITHOUT_RETRY_ID), "{{pool}} · {{job}}"),),
+    )
+
+
+def _mixed(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.POOLS_MIXED,
+            "Pools mixed",
+            "Overflow must stay apart from the paid lease pool. Workers in both, leases in a "
+            "pool of another role than their task's, and overflow work that can't be "
+            "cancelled: each must stay at zero.",
+            _NO_LEASES,
+            width=8,
+        ),
+        "short",
+        (
+            Query(
+                "A",
+                queries.gauge(config, names.WORKERS_IN_BOTH_POOLS),
+                "workers in both · {{job}}",
             ),
-            "short",
-            (
-                Query(
-                    "A", queries.gauge(config, names.RETRIES_WITHOUT_RETRY_ID), "{{pool}} · {{job}}"
-                ),
+            Query(
+                "B",
+                queries.gauge(config, names.LEASES_OUTSIDE_POOL),
+                "leases outside · {{pool}}",
+            ),
+            Query(
+                "C",
+                queries.gauge(config, names.UNCANCELLABLE_ON_OVERFLOW),
+                "uncancellable · {{job}}",
             ),
         ),
-        canvas.graph(
-            Frame(
-                Panel.POOLS_MIXED,
-                "Pools mixed",
-                "Overflow must stay apart from the paid lease pool. Workers in both, leases in a "
-                "pool of another role than their task's, and overflow work that can't be "
-                "cancelled: each must stay at zero.",
-                _NO_LEASES,
-                width=8,
-            ),
-            "short",
-            (
-                Query(
-                    "A",
-                    queries.gauge(config, names.WORKERS_IN_BOTH_POOLS),
-                    "workers in both · {{job}}",
-                ),
-                Query(
-                    "B",
-                    queries.gauge(config, names.LEASES_OUTSIDE_POOL),
-                    "leases outside · {{pool}}",
-                ),
-                Query(
-                    "C",
-                    queries.gauge(config, names.UNCANCELLABLE_ON_OVERFLOW),
-                    "uncancellable · {{job}}",
-                ),
-            ),
-        ),
-    ]
+    )
