@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from orphanwatch.exporter.axis import multiples, round_step
 from orphanwatch.exporter.drill.report import TaskReport
+from orphanwatch.exporter.graph import Flag, Point, Tick, multiples, polyline, round_step
 
 WIDTH: Final = 320
 HEIGHT: Final = 210
@@ -16,26 +16,6 @@ BOTTOM: Final = 189
 
 _FLAG_ROWS: Final = {"deadline": 10, "cancel": 24, "cutoff": 38}
 """Each line has its label on a row of its own, so that no two can overlap."""
-
-Point = tuple[float, float]
-
-
-class Tick(NamedTuple):
-    """A mark of an axis."""
-
-    at: float
-    text: str
-
-
-class Flag(NamedTuple):
-    """A vertical line with its label."""
-
-    kind: str
-    x: float
-    y: float
-    text: str
-    is_left: bool
-    """Whether the label stands to the left of its line."""
 
 
 class Curve(NamedTuple):
@@ -110,7 +90,7 @@ class Scale(NamedTuple):
         return Flag(kind, x, _FLAG_ROWS[kind], f"{kind} {at:g} s", x > (LEFT + RIGHT) / 2)
 
     def _line(self, points: Iterable[Point]) -> str:
-        return " ".join(f"{self.x(at):g},{self.y(tokens):g}" for at, tokens in _bends(points))
+        return polyline((self.x(at), self.y(tokens)) for at, tokens in _bends(points))
 
 
 def _instants(task: TaskReport) -> Iterator[tuple[str, float]]:

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from orphanwatch.exporter.axis import multiples, round_step
 from orphanwatch.exporter.grace.estimate import Findings, PoolGrace
 from orphanwatch.exporter.grace.telling import about, grace_of, length, whole
+from orphanwatch.exporter.graph import Flag, Point, Tick, multiples, polyline, round_step
 from orphanwatch.exporter.instants import SECOND, Micros, format_duration, format_instant
 
 WIDTH: Final = 720
@@ -35,24 +35,6 @@ _LABEL: Final = 150
 """The room that the label of a line takes beside it."""
 _FINEST: Final = 0.5
 """Steps closer than this, in units of the picture, are one."""
-
-
-class Tick(NamedTuple):
-    """A mark of an axis."""
-
-    at: float
-    text: str
-
-
-class Flag(NamedTuple):
-    """A vertical line with its label."""
-
-    kind: str
-    x: float
-    y: float
-    text: str
-    is_left: bool
-    """Whether the label stands to the left of its line."""
 
 
 class Panel(NamedTuple):
@@ -147,10 +129,10 @@ def _lines(pool: PoolGrace, height: _Height, last: float) -> tuple[str, str]:
         _stairs(curve.at, [height.y(part) for part in parts], last)
         for parts in (curve.stopped, curve.low, curve.high)
     )
-    return _line(stopped), _line([*high, *reversed(low)])
+    return polyline(stopped), polyline([*high, *reversed(low)])
 
 
-def _stairs(at: Sequence[Micros], ys: Sequence[float], last: float) -> list[tuple[float, float]]:
+def _stairs(at: Sequence[Micros], ys: Sequence[float], last: float) -> list[Point]:
     """Return the corners of a curve that stays until it steps, up to the right edge."""
     corners = [(float(LEFT), float(BOTTOM))]
     for instant, y in zip(at, ys, strict=True):
@@ -162,10 +144,6 @@ def _stairs(at: Sequence[Micros], ys: Sequence[float], last: float) -> list[tupl
             continue
         corners += [(x, corners[-1][1]), (x, y)]
     return [*corners, (float(RIGHT), corners[-1][1])]
-
-
-def _line(points: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:g},{y:g}" for x, y in points)
 
 
 def _flags(pool: PoolGrace, grace: Micros | None, last: float) -> Iterator[Flag]:
