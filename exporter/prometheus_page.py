@@ -63,10 +63,10 @@ def _gauges(found: Iterable[Mapping[str, Any]], name_label: str) -> Gauges:
 
 def _samples(found: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, str], float]]:
     """Yield labels and value; what is no number says nothing."""
-    try:
-        for series in found:
+    for series in found:
+        try:
             value = float(series["value"][1])
-            if math.isfinite(value):
-                yield series["metric"], value
-    except ODD_SHAPES:
-        raise PrometheusError(NO_PROMETHEUS) from None
+        except ODD_SHAPES:
+            raise PrometheusError(NO_PROMETHEUS) from None
+        if math.isfinite(value):
+            yield series["metric"], value

@@ -4,6 +4,7 @@ What the environment says of logins (``.netrc``), authorities (``REQUESTS_CA_BUN
 holds here: a command runs as somebody, unlike a store, whose config says all of it.
 """
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -26,8 +27,17 @@ TIMEOUT: Final = micros(10)
 NO_PROMETHEUS: Final = (
     "the server answers, and not as Prometheus does; check --prometheus.url and --selector"
 )
-ODD_SHAPES: Final = (KeyError, TypeError, ValueError, IndexError, AttributeError)
-"""What reading JSON of another shape than expected raises."""
+ODD_SHAPES: Final = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading JSON of another shape than expected raises: an infinite time, nesting without end
+and the like among it."""
 
 _NO_URL: Final = (
     "--prometheus.url is no address of a server; write for example http://127.0.0.1:9090"
@@ -62,7 +72,10 @@ class PrometheusServer:
         self._place.begin()
 
     def ask(self, query: str, at: Instant | None = None) -> list[dict[str, Any]]:
-        """Return what the server answers to a query, as of an instant, or now."""
+        """Return what the server answers to a query, as of an instant, or now.
+
+        Every series has its labels, and stamps with numbers: all else is no Prometheus.
+        """
         # Whole milliseconds, as the server counts them, and never after the instant.
         time = {} if at is None else {"time": f"{at // 1000 / 1000:.3f}"}
         return self._told(lambda: self._client.custom_query(query, params={**_WHOLE, **time}))
@@ -83,7 +96,7 @@ class PrometheusServer:
             raise PrometheusError(self._refusal()) from None
         except _FAILURES as error:
             raise PrometheusError(self._problem(error)) from None
-        if not isinstance(answer, list):
+        if not isinstance(answer, list) or not all(map(_is_series, answer)):
             raise PrometheusError(NO_PROMETHEUS)
         return answer
 
@@ -138,6 +151,18 @@ def _check(url: str) -> None:
         is_sound = False
     if not is_sound or not url.isprintable() or " " in url:
         raise PrometheusError(_NO_URL)
+
+
+def _is_series(each: Any) -> bool:
+    """Return whether labels and points are there, read as numbers; of a vector or a range."""
+    try:
+        labels = each["metric"].items()
+        points = each["values"] if "values" in each else [each["value"]]
+        numbers = [(float(stamp), float(value)) for stamp, value in points]
+    except ODD_SHAPES:
+        return False
+    is_labelled = all(isinstance(part, str) for pair in labels for part in pair)
+    return is_labelled and bool(numbers) and all(math.isfinite(stamp) for stamp, _ in numbers)
 
 
 def _stamp(seconds: int) -> datetime:

@@ -358,7 +358,16 @@ def test_a_slip_is_neither_open_nor_closed(
 
 @pytest.mark.parametrize(
     "body",
-    ['{"status":"success"}', "[]", '{"status":"success","data":{"result":[[1,"2"]]}}', "<html>"],
+    [
+        '{"status":"success"}',
+        "[]",
+        '{"status":"success","data":{"result":[[1,"2"]]}}',
+        '{"data":{"result":[{"metric":{},"value":[1,"+Inf"]}]}}',
+        '{"data":{"result":[{"metric":[],"value":[1,"2"]}]}}',
+        "[" * 100_000,
+        "<html>",
+    ],
+    ids=["no data", "a list", "no series", "an infinite time", "no labels", "nested", "a page"],
 )
 def test_an_answer_of_another_shape_is_not_open(tmp_path: Path, body: str) -> None:
     """Nor a traceback."""

@@ -240,6 +240,16 @@ def test_a_config_gives_its_settings(server: str, tmp_path: Path) -> None:
             "not as Prometheus does",
             id="its numbers are none",
         ),
+        pytest.param(
+            Reply(body=b'{"data":{"result":[{"metric":[],"value":[1,"2"]}]}}'),
+            "not as Prometheus does",
+            id="its labels are none",
+        ),
+        pytest.param(
+            Reply(body=b'{"data":{"result":[{"metric":{"pool":"a"},"value":[1,"2"]}]}}'),
+            "has no upper edge as its label le",
+            id="its buckets have no edge",
+        ),
     ],
 )
 def test_a_server_that_can_t_say(reply: Reply, said: str, tmp_path: Path) -> None:

@@ -19,12 +19,16 @@ from orphanwatch.exporter.instants import (
     micros,
 )
 from orphanwatch.exporter.measurement import MeasuredFrom
-from orphanwatch.exporter.prometheus_server import NO_PROMETHEUS, ODD_SHAPES, PrometheusServer
+from orphanwatch.exporter.prometheus_server import ODD_SHAPES, PrometheusServer
 
 BUCKETS: Final = f"{names.CANCEL_PROPAGATION_SECONDS}_bucket"
 _DAY: Final = Micros(86_400 * SECOND)
 _STEP: Final = Micros(60 * SECOND)
 _ALL: Final = 'le="+Inf"'
+_ODD_BUCKET: Final = (
+    f"a series of {BUCKETS} has no upper edge as its label le; see what relabels or records it, or "
+    "leave it out by --selector"
+)
 
 Series = tuple[tuple[str, str], ...]
 """The labels of one series, in order; without ``le`` those of one histogram."""
@@ -170,7 +174,7 @@ def _scrapes(question: _Question, histogram: Series) -> list[Scrape]:
         text = f"{BUCKETS}{{{matchers}}}[{format_duration(end - begin)}]"
         for labels, points in _vectors(question.server.ask(text, end)):
             for stamp, value in points:
-                scrapes.setdefault(stamp, {})[float(labels["le"])] = value
+                scrapes.setdefault(stamp, {})[_edge(labels)] = value
     return [scrapes[stamp] for stamp in sorted(scrapes)]
 
 
@@ -181,9 +185,25 @@ def _escaped(value: str) -> str:
 def _values(question: _Question, query: str, at: Instant) -> dict[Series, dict[float, float]]:
     """Return a value for each bucket of each histogram."""
     found: dict[Series, dict[float, float]] = {}
-    for labels, [(_, value)] in _vectors(question.server.ask(query, at)):
-        found.setdefault(_identity(labels), {})[float(labels["le"])] = value
+    for labels, value in _newest(question, query, at):
+        found.setdefault(_identity(labels), {})[_edge(labels)] = value
     return found
+
+
+def _edge(labels: Mapping[str, str]) -> float:
+    """Return the upper edge of a bucket."""
+    try:
+        return float(labels["le"])
+    except ODD_SHAPES:
+        raise PrometheusError(_ODD_BUCKET) from None
+
+
+def _newest(
+    question: _Question, query: str, at: Instant
+) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield labels and the newest value of each series of an answer."""
+    for labels, points in _vectors(question.server.ask(query, at)):
+        yield labels, points[-1][1]
 
 
 def _vectors(answer: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, str], _Points]]:
@@ -191,15 +211,12 @@ def _vectors(answer: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str,
 
     What is no number says nothing, and a series of nothing else is none.
     """
-    try:
-        for series in answer:
-            pairs = series["values"] if "values" in series else [series["value"]]
-            points = [(float(stamp), float(value)) for stamp, value in pairs]
-            known = [point for point in points if math.isfinite(point[1])]
-            if known:
-                yield series["metric"], known
-    except ODD_SHAPES:
-        raise PrometheusError(NO_PROMETHEUS) from None
+    for series in answer:
+        pairs = series["values"] if "values" in series else [series["value"]]
+        points = [(float(stamp), float(value)) for stamp, value in pairs]
+        known = [point for point in points if math.isfinite(point[1])]
+        if known:
+            yield series["metric"], known
 
 
 def _identity(labels: Mapping[str, str]) -> Series:
@@ -227,8 +244,8 @@ def _service(series: Series, replicas: frozenset[str]) -> Series:
 
 def _by_pool(question: _Question, name: str) -> dict[str, float]:
     query = f"max by ({names.POOL}) ({question.series(name)})"
-    answer = question.server.ask(query, question.at)
-    return {labels.get(names.POOL, ""): value for labels, [(_, value)] in _vectors(answer)}
+    found = _newest(question, query, question.at)
+    return {labels.get(names.POOL, ""): value for labels, value in found}
 
 
 def _reach_note(question: _Question) -> Iterator[str]:
@@ -236,8 +253,8 @@ def _reach_note(question: _Question) -> Iterator[str]:
     window, step = format_duration(question.window), format_duration(_STEP)
     series = question.series(str(names.CANCEL_PROPAGATION_OPEN))
     query = f"min(min_over_time(timestamp({series})[{window}:{step}]))"
-    oldest = [value for _, [(_, value)] in _vectors(question.server.ask(query, question.at))]
-    begins = Instant(int(oldest[0]) * SECOND) if oldest else question.at
+    oldest = [value for _, value in _newest(question, query, question.at)]
+    begins = Instant(min(int(oldest[0]) * SECOND, question.at)) if oldest else question.at
     if begins > question.start + 10 * _STEP:
         yield (
             f"the server's samples begin at {format_instant(begins)} and not {window} ago: the "
