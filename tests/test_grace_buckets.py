@@ -75,3 +75,20 @@ def test_samples_stand_at_the_upper_edges() -> None:
     samples = samples_of(increase, 2)
     assert list(samples.settled) == [500_000, 500_000, 1_000_000, 1_000_000]
     assert list(samples.open) == [1_000_000] * 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "open_ones", "settled", "under_way"),
+    [
+        pytest.param((99, 1), 0, [99], 1, id="few are taken as they are"),
+        pytest.param((990_000_000, 10_000_000), 0, [990_000], 10_000, id="many by their share"),
+        pytest.param((1_999_999, 0), 1, [999_999], 1, id="rounded to the slower side"),
+        pytest.param((1, 1_999_999), 0, [0], 1_000_000, id="never faster than they were"),
+    ],
+)
+def test_a_million_stand_for_more(
+    counts: tuple[int, ...], open_ones: int, settled: list[int], under_way: int
+) -> None:
+    """A week of a large service is told within memory and seconds."""
+    samples = samples_of(Increase((Micros(500_000),), counts), open_ones)
+    assert ([len(samples.settled)], len(samples.open)) == (settled, under_way)

@@ -2,13 +2,17 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
 
 from orphanwatch.exporter.grace.curve import Samples
 from orphanwatch.exporter.instants import Micros, micros
 
 Scrape = Mapping[float, float]
 """The buckets of a histogram at one instant: counters, cumulative, by their upper edges."""
+
+_MOST: Final = 1_000_000
+"""Samples that a curve is drawn from: a week of a large service has a hundred times as many."""
 
 
 class Increase(NamedTuple):
@@ -82,12 +86,17 @@ def samples_of(increase: Increase, open_ones: int) -> Samples:
     """Return samples at the upper edges of their buckets: never faster than they were.
 
     Those beyond the last edge, and those that are open, are only known to be slower than all edges:
-    they stay under way up to the end of the curve.
+    they stay under way up to the end of the curve. Of more than a million, a million stand for all,
+    by their share: rounded to the slower side, and with the wider band that fewer have.
     """
     last = increase.edges[-1] if increase.edges else Micros(0)
+    everyone = increase.total + open_ones
+    taken = min(everyone, _MOST)
+    reached = [below * taken // everyone for below in accumulate(increase.counts[:-1])]
+    within = [until - before for before, until in pairwise((0, *reached))]
     return Samples(
-        tuple(_repeated(zip(increase.edges, increase.counts, strict=False))),
-        (last,) * (increase.counts[-1] + open_ones),
+        tuple(_repeated(zip(increase.edges, within, strict=True))),
+        (last,) * (taken - sum(within)),
     )
 
 

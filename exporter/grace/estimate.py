@@ -55,6 +55,8 @@ class PoolSamples:
     source: MeasuredFrom
     settled: int | None
     open: int | None
+    slow: int = 0
+    """Of the settled ones those that took longer than the last edge; how much is not known."""
     unknown: str = ""
     edges: tuple[Micros, ...] = ()
     """Of the histogram that the samples come from; empty where each is known by itself."""
@@ -150,8 +152,8 @@ def _lacking(curve: Curve, found: PoolSamples, terms: Terms) -> str:
         return f"{settled} settled, and {asked} takes at least {terms.least_settled}"
     if curve.reaches(terms.quantile) is None:
         most = max(curve.stopped, default=0.0)
-        never = len(found.samples.open) if found.samples is not None else 0
-        how = "have not stopped" if never == found.open else "took longer than can be told"
+        never = (found.open or 0) + found.slow
+        how = "took longer than can be told" if found.slow else "have not stopped"
         return (
             f"the curve ends at {100 * most:.4g} %, below {asked}: {never} of "
             f"{settled + (found.open or 0)} {how}; mend the cancel path first"

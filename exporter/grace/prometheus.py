@@ -113,6 +113,7 @@ def _pool_samples(increase: Increase, open_ones: float | None) -> PoolSamples:
         source=MeasuredFrom.PROMETHEUS,
         settled=increase.total if increase.is_whole else None,
         open=None if open_ones is None else round(open_ones),
+        slow=increase.counts[-1],
         unknown=unknown,
         edges=increase.edges,
     )
@@ -193,9 +194,12 @@ def _values(question: _Question, query: str, at: Instant) -> dict[Series, dict[f
 def _edge(labels: Mapping[str, str]) -> float:
     """Return the upper edge of a bucket."""
     try:
-        return float(labels["le"])
+        edge = float(labels["le"])
     except ODD_SHAPES:
-        raise PrometheusError(_ODD_BUCKET) from None
+        edge = math.nan
+    if not edge > -math.inf:
+        raise PrometheusError(_ODD_BUCKET)
+    return edge
 
 
 def _newest(
