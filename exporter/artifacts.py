@@ -11,12 +11,16 @@ from orphanwatch.exporter.errors import RenderError
 def write_files(files: Mapping[str, str], folder: Path, option: str = "--out") -> None:
     """Write each file whole or not at all; the folder is made where it is missing.
 
-    Raises ``RenderError`` that names what can't be written, and the option that names the place.
+    A link is followed, and what is no file stays: ``/dev/stdout`` is both. Raises ``RenderError``
+    that names what can't be written, and the option that names the place.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            _replace(folder / name, text)
+            path = Path(os.path.realpath(folder / name))
+            if path.exists() and not path.is_file():
+                raise RenderError(f"{folder / name} is no regular file; choose another {option}")
+            _replace(path, text)
     except OSError as error:
         raise RenderError(
             f"{error.filename or folder} can't be written: {error.strerror}; "
