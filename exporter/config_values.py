@@ -4,14 +4,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from orphanwatch.exporter.instants import Micros, micros, parse_duration
+from orphanwatch.exporter.instants import LONGEST, Micros, micros, parse_duration, seconds
 
 
 def _read_duration(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError("write a duration such as 60s")  # noqa: TRY004  (pydantic wants it)
     if isinstance(value, int | float):
-        if not abs(value) < _LONGEST_SECONDS:
+        if not abs(value) < seconds(LONGEST):
             raise ValueError("is longer than any window; write a duration such as 60s")
         return micros(value)
     if not isinstance(value, str):
@@ -27,10 +27,6 @@ Duration = Annotated[Micros, BeforeValidator(_read_duration), Field(ge=0)]
 """A length of time: ``60s``, ``5m``; a bare number is seconds."""
 
 PositiveDuration = Annotated[Micros, BeforeValidator(_read_duration), Field(gt=0)]
-
-
-# A duration beyond this is a slip of the keyboard, and no integer of microseconds.
-_LONGEST_SECONDS = 1e10
 
 
 class Strict(BaseModel):

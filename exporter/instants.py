@@ -27,6 +27,9 @@ _LARGEST: Final = 1e20
 LARGEST_INSTANT: Final = 10**18
 """Beyond this many microseconds, some 30,000 years, a number is no instant."""
 
+LONGEST: Final = 10_000_000_000 * SECOND
+"""A length of this and more, three centuries, is a slip of the keyboard."""
+
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
 _UNITS: Final = {
     "ms": 1_000,
@@ -127,12 +130,16 @@ def format_instant(instant: Instant) -> str:
 def parse_duration(text: str) -> Micros:
     """Return the length of a Prometheus-style duration such as ``90s``, ``1h30m``, ``250ms``.
 
-    Raises ``ValueError`` for anything else, an empty text included.
+    Raises ``ValueError`` for anything else, an empty text and what is longer than any window
+    included.
     """
     parts = list(_DURATION.finditer(text))
     if not parts or "".join(part.group(0) for part in parts) != text:
         raise ValueError(f"{text!r} is no duration; write for example 60s, 5m or 1h30m")
-    return Micros(round(sum(float(part[1]) * _UNITS[part[2]] for part in parts)))
+    length = sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+    if not length < LONGEST:
+        raise ValueError(f"{text!r} is longer than any window; write for example 60s, 5m or 1h30m")
+    return Micros(round(length))
 
 
 def format_bound(length: int) -> str:

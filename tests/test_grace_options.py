@@ -18,6 +18,12 @@ from orphanwatch.exporter.grace.telling import Files, next_step
         ),
         pytest.param(["--at", "nope"], "is no instant", id="an instant that is none"),
         pytest.param(["--quantile", "nan"], "is no number", id="a quantile that is none"),
+        pytest.param(
+            ["--valid-for", "9999999d"], "longer than any window", id="a validity beyond all dates"
+        ),
+        pytest.param(
+            ["--valid-for", "9" * 400 + "d"], "longer than any window", id="and beyond all numbers"
+        ),
     ],
 )
 def test_a_wrong_option_is_told_before_anybody_is_asked(options: list[str], said: str) -> None:
