@@ -213,15 +213,19 @@ def _blind_spots(sight: _Sight, replica: str, wanted: Collection[str]) -> Iterat
 
 
 def _gaps(sight: _Sight, pool: str) -> Iterator[str]:
-    """Yield the stretches of the hold in which no replica said anything about a pool."""
+    """Yield the stretches of the hold in which no replica said anything about a pool.
+
+    Between two samples one may be missed; before the first of all nothing was ever said.
+    """
     told = sorted({point.at for series in sight.allowed(pool) for point in series.points})
     if not told and sight.reporting:
         return  # each of them is said not to report it, which is the reason
     before = [at for at in told if at <= sight.hold_start]
     inside = [at for at in told if at > sight.hold_start]
     edges = [max(before, default=sight.hold_start), *inside, sight.at]
-    for start, end in pairwise(edges):
-        if end - start > sight.limits.reach:
+    for number, (start, end) in enumerate(pairwise(edges)):
+        is_unsaid = number == 0 and not before
+        if is_unsaid or end - start > sight.limits.reach:
             yield (
                 f"nothing is known of pool {pool} from {sight.ago(start)} to {sight.ago(end)} "
                 f"ago, {sight.within}"

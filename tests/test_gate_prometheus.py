@@ -203,6 +203,10 @@ def told(
             page(since=90), {}, Answer.UNKNOWN, "from 5m to 1m35s ago", id="scraped since shortly"
         ),
         pytest.param(
+            page(since=280), {}, Answer.UNKNOWN, "from 5m to 4m",
+            id="scraped for a little less than the hold",
+        ),
+        pytest.param(
             [*page(since=90), *changed(page(B, until=95))],
             {"gone": (B,)}, Answer.OPEN, "", id="one replica took over from another",
         ),
