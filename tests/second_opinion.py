@@ -75,7 +75,7 @@ class SecondOpinion(LedgerNumbers):
             return self.grace(pool) > budget  # no queue, no wait in it
         if self.queue["age_seconds"] is None:
             return True if self.grace(pool) > budget else None
-        return self.grace(pool) > budget - float(self.queue["age_seconds"])
+        return self.grace(pool) > round(budget - float(self.queue["age_seconds"]), 6)
 
     def no_cancel_channel(self, pool: str) -> bool | None:
         """Judge the condition; None where it can't be known."""

@@ -104,7 +104,16 @@ def _is_slower(readings: Readings, config: Config, pool: str, budget: float | No
     age = _queue_age(readings, config)
     if age is None:
         return Finding(holds=True if grace > budget else None, value=grace, threshold=budget)
-    return Finding(holds=grace > budget - age, value=grace, threshold=budget - age)
+    rest = _exact(budget - age)
+    return Finding(holds=grace > rest, value=grace, threshold=rest)
+
+
+def _exact(length: float) -> float:
+    """Return a computed length to the microsecond, which is all that is ever measured.
+
+    1.4 s less 0.4 s is 1 s then, and not a trace below it, which a grace of 1 s would exceed.
+    """
+    return round(length, 6)
 
 
 def _queue_age(readings: Readings, config: Config) -> float | None:
@@ -154,7 +163,7 @@ def _beats_too_slowly(
     if readings.gateway is None or readings.leases is None:
         return Finding(holds=None)
     period = _value(gauges, names.HEARTBEAT_PERIOD_SECONDS, pool)
-    limit = None if budget is None else HEARTBEAT_SLACK * budget / 3
+    limit = None if budget is None else _exact(HEARTBEAT_SLACK * budget / 3)
     is_slow = period is not None and limit is not None and period > limit
     return Finding(holds=is_slow, value=period, threshold=limit)
 
