@@ -102,6 +102,16 @@ def read_leases(rows: list[Row], settings: Row, at: float) -> list[Row]:
     return leases
 
 
+def read_workers(rows: list[Row], at: float) -> set[str]:
+    """Return the id of every worker that some lease by ``at`` names, whatever else it says."""
+    named = {
+        id_or_none(row.get("worker_id"))
+        for row in rows
+        if row.get("acquired_at") is None or row["acquired_at"] <= at
+    }
+    return {worker for worker in named if worker is not None}
+
+
 def _end(settings: Row, last_beat: float, released: float | None) -> float:
     """Return when the lease stopped, or will stop, being live."""
     ends = [float("inf")]

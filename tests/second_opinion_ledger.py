@@ -78,14 +78,13 @@ class LedgerNumbers(LeaseNumbers):
     def emit_unmatched(self, spend: list[Row]) -> None:
         """Emit the tokens of keys that are no task, as far as the other stores can tell."""
         task_ids = {task["task_id"] for task in self.all_tasks}
-        workers = {lease["worker_id"] for lease in self.leases}
         sums = dict.fromkeys(KeyKind, 0.0)
         for row in spend:
             if row["key"] is None:
                 sums[KeyKind.EMPTY] += row["tokens"]
             elif row["key"] in task_ids:
                 continue
-            elif row["key"] in workers:
+            elif row["key"] in self.workers:
                 sums[KeyKind.WORKER] += row["tokens"]
             else:
                 sums[KeyKind.UNKNOWN] += row["tokens"]

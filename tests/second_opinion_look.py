@@ -34,6 +34,7 @@ class Look:
         self.sees_attached = self.live_rows and settings["maps_submission"]
         self.all_tasks = facts.read_tasks(stack.get("tasks") or [], at)
         self.leases = facts.read_leases(stack.get("leases") or [], settings, at)
+        self.workers = facts.read_workers(stack.get("leases") or [], at)
         self.charges = facts.read_charges(stack.get("ledger") or [], at)
         self.queue = facts.read_queue(stack.get("queue") or [], settings, at)
         self.named = {
