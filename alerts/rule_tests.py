@@ -6,6 +6,7 @@ from orphanwatch.alerts.alert import Alert, Case, Check, Firing, Rule, Variation
 from orphanwatch.alerts.documents import Document
 from orphanwatch.alerts.links import filled_dashboard_url
 from orphanwatch.alerts.parts import Part
+from orphanwatch.alerts.promql import equals
 from orphanwatch.alerts.rules import rule_annotations, rule_labels
 from orphanwatch.alerts.selector_labels import chosen, chosen_by_equality
 from orphanwatch.alerts.templates import spoken
@@ -111,5 +112,5 @@ class _Writer:
 
 
 def _input(series: Series) -> Document:
-    labels = ",".join(f'{name}="{value}"' for name, value in sorted(series.labels.items()))
+    labels = ",".join(equals(name, value) for name, value in sorted(series.labels.items()))
     return {"series": f"{series.family}{{{labels}}}", "values": written(series.trace)}

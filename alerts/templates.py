@@ -1,5 +1,7 @@
 """What Prometheus makes of a description, so that a test can demand it to the letter."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from orphanwatch.alerts.alert import Firing
@@ -19,11 +21,16 @@ def spoken(description: str, firing: Firing) -> str:
         text = text.replace(template, words)
     text = text.replace("{{ $value | humanize }}", humanized(firing.value))
     text = text.replace("{{ $value | humanizePercentage }}", f"{firing.value * 100:.4g}%")
-    for label, value in firing.labels.items():
-        text = text.replace(f"{{{{ $labels.{label} }}}}", value)
-    if "{{" in text:
+    # At once, and then no more: a label's value may look like a template, and is none.
+    told = {f"{{{{ $labels.{label} }}}}": value for label, value in firing.labels.items()}
+    if "{{" in _filled(text, dict.fromkeys(told, "")):
         raise RenderError(f"a rule's test does not say what its description becomes: {text}")
-    return text
+    return _filled(text, told)
+
+
+def _filled(text: str, told: Mapping[str, str]) -> str:
+    known = "|".join(map(re.escape, told))
+    return re.sub(known, lambda found: told[found[0]], text) if told else text
 
 
 def told_of_own_job(query: str, words: str) -> str:

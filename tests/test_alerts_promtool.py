@@ -44,9 +44,12 @@ OTHERS = [
     ),
     pytest.param(
         alert_config(
-            selector='cluster="eu-1",zone=~"a|b",team!=""', scrape_interval="60s", delta_window="4m"
+            selector=r'cluster="e\"u\\1",zone=~"a|b",team!=""',
+            scrape_interval="60s",
+            delta_window="4m",
+            pools={"paid": {"role": "paid"}, 'o"ver\\fl{{ow': {"role": "overflow"}},
         ),
-        id="every minute, one of services",
+        id="every minute, one of services, names with quotes and braces",
     ),
     pytest.param(
         alert_config({"leases": STORES["leases"] | {"lease_ttl": "200s"}}, replica_labels=[]),
