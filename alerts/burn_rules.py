@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from orphanwatch.alerts import budget
+from orphanwatch.alerts import budget, timing
 from orphanwatch.alerts.alert import Recording, Rule, Severity
 from orphanwatch.alerts.budget import Burn
 from orphanwatch.alerts.orphan_tokens import counter
-from orphanwatch.alerts.promql import across_replicas, indented, number, select, within
+from orphanwatch.alerts.promql import indented, number, per_exporter, select, summed, within
 from orphanwatch.alerts.templates import told_of_own_job
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -49,16 +49,23 @@ def ratio(config: Config, length: Micros) -> str:
     """Return the orphan part of all tokens over a length of time."""
     wasted = f"sum without ({names.POOL}) (\n{indented(orphans(config, length))}\n)"
     spend = within(select(config, names.SPEND_TOKENS_PER_SECOND), length)
-    # The mean over time, since the gauge itself covers no more than one spend window.
-    spent = across_replicas(config, f"avg_over_time({spend})")
+    # The mean over time, since the gauge itself covers no more than one spend window; of all
+    # samples, since a pod and its successor saw different parts of that time.
+    total, samples = (
+        summed(config, f"{read}({spend})") for read in ("sum_over_time", "count_over_time")
+    )
+    spent = f"{total}\n/\n{samples}"
     return f"{wasted}\n/\n(\n{indented(spent)}\n  > 0\n)"
 
 
 def orphans(config: Config, length: Micros) -> str:
     """Return orphan tokens per second by pool."""
     rate = f"rate({within(counter(config), length)})"
-    # Summed within each replica first, so that the highest replica wins and not the sum of all.
-    return across_replicas(config, f"sum without ({names.CAUSE}, {names.BASIS}) (\n  {rate}\n)")
+    shown = f"present_over_time({within(counter(config), timing.lookback(config))})"
+    counted, there = (
+        f"sum without ({names.CAUSE}, {names.BASIS}) (\n  {vector}\n)" for vector in (rate, shown)
+    )
+    return per_exporter(config, counted, there, length, timing.looks_over(config, length))
 
 
 def rules(config: Config) -> tuple[Rule, ...]:

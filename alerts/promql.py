@@ -53,7 +53,29 @@ def within(selector: object, length: int) -> str:
 
 def across_replicas(config: Config, vector: str) -> str:
     """Return the highest value among the exporter's replicas, which all read the same stores."""
-    return f"max without ({', '.join(config.replica_labels)}) (\n{indented(vector)}\n)"
+    return f"max {without_replicas(config)} (\n{indented(vector)}\n)"
+
+
+def per_exporter(config: Config, counted: str, shown: str, length: int, step: int) -> str:
+    """Return what one exporter counted over a length of time, whoever of several counted it.
+
+    Replicas count the same, each once; a pod's successors count one after the other. So all are
+    added, and divided by how many there were at once, on average. ``counted`` is of each replica,
+    ``shown`` is there while it is, and has the same labels.
+    """
+    at_once = f"count {without_replicas(config)} (\n{indented(shown)}\n)"
+    looks = f"[{format_duration(length)}:{format_duration(step)}]"
+    return f"{summed(config, counted)}\n/\navg_over_time((\n{indented(at_once)}\n){looks})"
+
+
+def summed(config: Config, vector: str) -> str:
+    """Return the sum over the exporter's replicas, present and past ones."""
+    return f"sum {without_replicas(config)} (\n{indented(vector)}\n)"
+
+
+def without_replicas(config: Config) -> str:
+    """Return the grouping that folds the exporter's replicas into one."""
+    return f"without ({', '.join(config.replica_labels)})"
 
 
 def indented(expr: str) -> str:

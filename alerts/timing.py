@@ -15,6 +15,8 @@ from orphanwatch.exporter.instants import Micros, micros
 LOOKBACK_SCRAPES: Final = 4
 HOLD_SCRAPES: Final = 2
 FEW_GRACES: Final = 3
+# Days at each scrape would cost a server more than the answer is worth.
+MOST_LOOKS: Final = 240
 # Longer intervals leave gaps that Prometheus' five-minute look-back does not bridge.
 LONGEST_EVALUATION_INTERVAL: Final = micros(300)
 LONGEST_SPLIT_HOLD: Final = micros(120)
@@ -60,6 +62,11 @@ def settling(config: Config) -> Micros:
 def evaluation_interval(config: Config) -> Micros:
     """Return the rule groups' interval: each scrape is looked at."""
     return min(config.scrape_interval, LONGEST_EVALUATION_INTERVAL)
+
+
+def looks_over(config: Config, length: int) -> Micros:
+    """Return how often it is looked back over a length of time for who was there: seldom."""
+    return Micros(max(1, length // MOST_LOOKS // config.scrape_interval) * config.scrape_interval)
 
 
 def tokens_hold(config: Config) -> Micros:

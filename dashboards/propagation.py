@@ -161,11 +161,11 @@ def _slower_share(config: Config, edge: float, pools: list[str]) -> str:
     own = promql.equals(names.POOL, *pools)
     in_time = queries.select(config, family, promql.equals("le", repr(edge)), own, part="_bucket")
     every = queries.select(config, family, own, part="_count")
-    share = (
-        f"1 - sum without (le) (increase({in_time}[{queries.SEEN_RANGE}]))"
-        f" / (increase({every}[{queries.SEEN_RANGE}]) > 0)"
+    within, settled = (
+        queries.added(config, f"increase({counter}[{queries.SEEN_RANGE}])")
+        for counter in (in_time, every)
     )
-    return queries.highest(config, share)
+    return f"1 - sum without (le) ({within}) / ({settled} > 0)"
 
 
 def grace(config: Config) -> list[AnyPanel]:

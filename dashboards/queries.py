@@ -1,17 +1,20 @@
 """PromQL of panels: every selector follows the dashboard's variables, every query folds replicas.
 
-Two exporters that watch one stack report the same numbers. So nothing is summed over the replica
-labels: a query takes the worst replica, and all other labels (job, cluster, pool) stay.
+Two exporters that watch one stack report the same numbers. So a query takes the worst replica, and
+all other labels (job, cluster, pool) stay. Over the whole time shown an exporter may have had
+successors, each with a part of the count: those parts are added (``seen``).
 """
 
 from typing import Final
 
-from orphanwatch.alerts import promql
+from orphanwatch.alerts import promql, timing
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.instants import format_duration
 from orphanwatch.exporter.names import ARM_STORES, Family
 
 RATE_RANGE: Final = "$__rate_interval"
+LOOK_INTERVAL: Final = "$__interval"
 SEEN_RANGE: Final = "$__range"
 """The whole time that the dashboard shows."""
 SCOPE: Final = ('job=~"$job"', 'instance=~"$instance"')
@@ -66,9 +69,21 @@ def per_second(config: Config, family: Family, *, part: str = "") -> str:
     return highest(config, f"rate({select(config, family, part=part)}[{RATE_RANGE}])")
 
 
-def seen(config: Config, family: Family) -> str:
-    """Return what a counter counted in the time shown, the highest of the replicas."""
-    return highest(config, f"increase({select(config, family)}[{SEEN_RANGE}])")
+def seen(config: Config, family: Family, read: str = "increase") -> str:
+    """Return what ``read`` counts in the time shown, each replica's, and each successor's once.
+
+    So all are added, and divided by how many there were at once, on average.
+    """
+    series = select(config, family)
+    lookback = format_duration(timing.lookback(config))
+    at_once = f"count {without(config)} (present_over_time({series}[{lookback}]))"
+    counted = added(config, f"{read}({series}[{SEEN_RANGE}])")
+    return f"{counted} / avg_over_time(({at_once})[{SEEN_RANGE}:{LOOK_INTERVAL}])"
+
+
+def added(config: Config, inner: str) -> str:
+    """Return the sum over the replicas, present and past ones: for shares and for means."""
+    return f"sum {without(config)} ({inner})"
 
 
 def mean_seconds(config: Config, family: Family) -> str:

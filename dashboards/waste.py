@@ -71,8 +71,7 @@ def _tokens(config: Config) -> AnyPanel:
 
 def _worker_time(config: Config) -> AnyPanel:
     scrape = format_duration(config.scrape_interval)
-    leases = queries.select(config, names.LEASES)
-    held = queries.highest(config, f"sum_over_time({leases}[{queries.SEEN_RANGE}])")
+    held = queries.seen(config, names.LEASES, "sum_over_time")
     expr = f"{queries.total(held, names.CAUSE)} * {promql.seconds(config.scrape_interval)}"
     return Canvas(config).newest(
         Frame(

@@ -40,7 +40,11 @@ def panels_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def filled(expr: str, window: Window, values: Mapping[str, str] = EVERYTHING) -> str:
     """Return a query with every variable's value in its place."""
     rate = max(_SCRAPES_OF_A_RATE * window.step, 2 * window.step)
-    own = {"__rate_interval": f"{rate:g}s", "__range": f"{window.end - window.start:.0f}s"}
+    own = {
+        "__interval": f"{window.step:g}s",
+        "__rate_interval": f"{rate:g}s",
+        "__range": f"{window.end - window.start:.0f}s",
+    }
     return re.sub(r"\$(\w+)", lambda found: {**values, **own}[found[1]], expr)
 
 

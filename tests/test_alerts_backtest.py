@@ -103,6 +103,12 @@ def test_when_an_expression_could_have_spoken(expr: str, times: set[int]) -> Non
         pytest.param("rate(a[1m]) > 0", "90s", 15, id="a minute's range: at each evaluation"),
         pytest.param("rate(a[6h]) > 0", "2h", 1080, id="a twentieth of six hours"),
         pytest.param("rate(a[6h]) > 0 and rate(a[30m]) > 0", "2h", 90, id="of the shortest range"),
+        pytest.param(
+            "rate(a[6h]) / avg_over_time((count(present_over_time(a[1m])))[6h:90s]) > 0",
+            "2h",
+            1080,
+            id="of a subquery its own range, not what it looks at",
+        ),
         pytest.param("rate(a[6h]) > 0", "5m", 75, id="a quarter of the hold, where that is less"),
         pytest.param("rate(a[6h]) > 0 and b > 0", "2h", 15, id="with an instant look: at each"),
     ],

@@ -13,6 +13,7 @@ from promql_facts import disagreements, family_of, healthy_series, matchers, sel
 from orphanwatch.dashboards.build import build
 from orphanwatch.dashboards.commands import dashboards
 from orphanwatch.dashboards.links import Dashboard, Panel
+from orphanwatch.dashboards.waste import wasted_tokens
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.runbooks.render import render_all
 
@@ -159,6 +160,18 @@ def panel(config_keys: dict[str, Any], number: Panel) -> dict[str, Any]:
     """Return one panel of a changed config."""
     document = json.loads(build(small_config(**config_keys))[f"{number.dashboard}.json"])
     return next(found for found in panels_of(document) if found["id"] == number.id)
+
+
+def test_what_successors_counted_is_added(tmp_path: Path) -> None:
+    """Of an exporter that is deployed anew in the time shown nothing is lost, nor told twice."""
+    counted = 'orphan_tokens_total{pool="overflow",cause="deadline",basis="charged",job="one"'
+    series = {
+        f'{counted},instance="a:1"}}': "5000+75x19 stale",
+        f'{counted},instance="b:1"}}': "_x20 5000+75x20",
+    }
+    window = Window(start=0, end=600, step=15)
+    near = f"abs(sum({filled(wasted_tokens(small_config()), window)}) / 3000 - 1) < bool 0.1"
+    assert disagreements(tmp_path, series, {near: 1}) == ""
 
 
 def test_split_on_one_time_axis() -> None:

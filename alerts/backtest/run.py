@@ -31,13 +31,13 @@ from orphanwatch.alerts.backtest.results import (
     per_week,
 )
 from orphanwatch.alerts.lint.facts import sample_names
-from orphanwatch.alerts.lint.tree import selections
+from orphanwatch.alerts.lint.tree import Selection, selections
 from orphanwatch.alerts.promql import number
 from orphanwatch.alerts.timing import evaluation_interval, lookback
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import PrometheusError
-from orphanwatch.exporter.instants import SECOND, Micros, format_duration
+from orphanwatch.exporter.instants import SECOND, Micros, format_duration, micros
 
 MOST_LOOKS: Final = 2_000
 """At so many instants it is asked which metrics were there."""
@@ -250,10 +250,16 @@ def slower(grid: Grid, tree: Expr, hold: int) -> Grid:
     A twentieth of its shortest range, and a quarter of its ``for``, are looked at in between:
     windows of days cost a server minutes otherwise, and tell the same.
     """
-    lengths = [found.length for found in selections(tree)]
-    shortest = min((length or 0 for length in lengths), default=0)
+    shortest = min((_reach(found) for found in selections(tree)), default=0)
     wanted = min(shortest // _PARTS_OF_RANGE, hold // _PARTS_OF_HOLD) // SECOND
     return Grid.over(grid.start, grid.end, max(1, wanted // grid.step) * grid.step)
+
+
+def _reach(found: Selection) -> int:
+    """Return how far back a selector looks; within a subquery, that of the outermost."""
+    ranges = [node.range for node in found.above if isinstance(node, promql.SubqueryExpr)]
+    outermost = ranges[0] if ranges else None
+    return micros(outermost.total_seconds()) if outermost else found.length or 0
 
 
 def _day(at: int, first: int) -> int:

@@ -9,7 +9,15 @@ from typing import Final
 from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
 from orphanwatch.alerts.context_timing import PROPAGATION_RANGE, sample_delay
-from orphanwatch.alerts.promql import across_replicas, equals, indented, number, select, within
+from orphanwatch.alerts.promql import (
+    equals,
+    indented,
+    number,
+    per_exporter,
+    select,
+    summed,
+    within,
+)
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -57,14 +65,12 @@ def _pools_by_edge(config: Config) -> dict[float, list[str]]:
 
 
 def _in_a_day(config: Config, selector: str) -> str:
-    return across_replicas(config, f"increase({within(selector, PROPAGATION_RANGE)})")
+    # Of a pod and its successors together; a share of two replicas is that of one.
+    return summed(config, f"increase({within(selector, PROPAGATION_RANGE)})")
 
 
-def slow_share(config: Config, least: float = 0) -> str:
-    """Return the share of a day's cancels that were surely slower than their pool's grace.
-
-    Only of pools with more than ``least`` cancels in the day.
-    """
+def slow_share(config: Config) -> str:
+    """Return the share of a day's cancels that were surely slower than their pool's grace."""
     # As the exporter writes an edge: 1.0, and not 1.
     judged = [
         select(config, _BUCKET, equals(_LE, repr(edge)), equals(names.POOL, *pools))
@@ -75,13 +81,27 @@ def slow_share(config: Config, least: float = 0) -> str:
     in_time = "\nor\n".join(_in_a_day(config, bucket) for bucket in buckets)
     every = _in_a_day(config, select(config, _COUNT))
     slow = f"{every}\n- ignoring ({_LE})\n(\n{indented(in_time)}\n)"
-    return f"(\n{indented(slow)}\n)\n/ ({every} > {number(least)})"
+    return f"(\n{indented(slow)}\n)\n/ ({every} > 0)"
+
+
+def _cancels(config: Config) -> str:
+    """Return how many cancels there were in a day, each counted once."""
+    count = select(config, _COUNT)
+    return per_exporter(
+        config,
+        f"increase({within(count, PROPAGATION_RANGE)})",
+        f"present_over_time({within(count, timing.lookback(config))})",
+        PROPAGATION_RANGE,
+        timing.looks_over(config, PROPAGATION_RANGE),
+    )
 
 
 def _expr(config: Config) -> str:
+    share = f"round(\n{indented(slow_share(config))},\n  {_MILLIONTH}\n)"
+    too_many = f"{share} > {number(float(allowed_share(config)))}"
     # Half a sample less: ``increase`` may see 59 as 58.99.
-    share = slow_share(config, LEAST_SAMPLES - 0.5)
-    return f"round(\n{indented(share)},\n  {_MILLIONTH}\n) > {number(float(allowed_share(config)))}"
+    enough = f"(\n{indented(_cancels(config))}\n) > {number(LEAST_SAMPLES - 0.5)}"
+    return f"{too_many}\nand\n{enough}"
 
 
 def rules(config: Config) -> tuple[Rule, ...]:

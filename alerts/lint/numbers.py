@@ -17,7 +17,7 @@ _EXACT_DIGITS: Final = 15
 _NUMBERS: Final = re.compile(
     r"(?<![\w:.$])(0x[0-9a-f]+|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?![\w.:])", re.IGNORECASE
 )
-_POSITIVE: Final = frozenset({"clamp_min", "exp"})
+_POSITIVE: Final = frozenset({"clamp_min", "exp", "count_over_time", "present_over_time"})
 _KEEPING: Final = frozenset({"max_over_time", "min_over_time", "avg_over_time", "last_over_time"})
 
 
