@@ -43,18 +43,21 @@ def _age_and_slack(config: Config) -> AnyPanel:
 
 
 def _shed_due(config: Config) -> AnyPanel:
-    overflow = promql.equals(names.POOL, *config.overflow_pools)
-    due = queries.gauge(config, names.SHED_DUE_LEASES, overflow)
-    live = queries.gauge(config, names.LIVE_LEASES, overflow)
+    # Without an overflow pool nothing is shed, and all leases are shown.
+    overflow = config.overflow_pools
+    what, whose = ("overflow leases", "the overflow pool") if overflow else ("leases", "each pool")
+    pools = (promql.equals(names.POOL, *overflow),) if overflow else ()
+    due = queries.gauge(config, names.SHED_DUE_LEASES, *pools)
+    live = queries.gauge(config, names.LIVE_LEASES, *pools)
     limit = config.thresholds.shed_overdue_ratio
     panel = Canvas(config).graph(
         Frame(
             Panel.SHED_DUE,
-            "Share of overflow leases that are due to be shed",
-            "Live leases whose age plus grace exceeds their slack, of all live leases of the "
-            f"overflow pool. Above the line, {limit:g}, shedding does not keep up: shed them, and "
+            f"Share of {what} that are due to be shed",
+            "Live leases whose age plus grace exceeds their slack, of all live leases of "
+            f"{whose}. Above the line, {limit:g}, shedding does not keep up: shed them, and "
             "close overflow.",
-            "no lease of an overflow pool is live, or a store can't be read.",
+            f"no lease of {whose} is live, or a store can't be read.",
             width=12,
         ),
         "percentunit",

@@ -38,13 +38,14 @@ def price_variable() -> builders.TextBoxVariable:
 
 
 def waste(config: Config) -> list[AnyPanel]:
-    """Return what the orphan work cost in the time shown, and what the paid pool is used to."""
+    """Return what the orphan work cost in the time shown, and what a paid pool is used to."""
+    paid = sorted(name for name, pool in config.pools.items() if pool.role is Role.PAID)
     return [
         _tokens(config),
         _worker_time(config),
         _money(config),
         _ratio(config),
-        _utilization(config),
+        *([_utilization(config, paid)] if paid else []),
     ]
 
 
@@ -141,8 +142,7 @@ def _burning(config: Config) -> str:
     )
 
 
-def _utilization(config: Config) -> AnyPanel:
-    paid = sorted(name for name, pool in config.pools.items() if pool.role is Role.PAID)
+def _utilization(config: Config, paid: list[str]) -> AnyPanel:
     pools = promql.equals(names.POOL, *paid)
     live = queries.gauge(config, names.LIVE_LEASES, pools)
     cap = queries.gauge(config, names.LEASE_CAP, pools)

@@ -38,6 +38,9 @@ CONFIGS = (
         pytest.param(alert_config(stores={name: store}), id=f"the store {name} alone")
         for name, store in STORES.items()
     ),
+    pytest.param(alert_config(pools={}), id="no pool at all"),
+    pytest.param(alert_config(pools={"paid": {"role": "paid"}}), id="no overflow pool"),
+    pytest.param(alert_config(pools={"batch": {"role": "overflow"}}), id="no paid pool"),
     pytest.param(alert_config(replica_labels=["instance"]), id="replicas told by instance"),
     pytest.param(
         alert_config(
