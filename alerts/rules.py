@@ -7,12 +7,14 @@ from typing import Final
 from orphanwatch.alerts.alert import Alert, Bearing, Rule
 from orphanwatch.alerts.documents import Document
 from orphanwatch.alerts.links import dashboard_url, runbook_url
+from orphanwatch.alerts.naming import LONGEST_NAME, shortened
 from orphanwatch.alerts.timing import evaluation_interval
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import format_duration
 
 PRODUCT: Final = "orphanwatch"
+_LONGEST_BEARING: Final = max(len(f"-{bearing}") for bearing in Bearing)
 SERVICE: Final = "service"
 """The label of an alert that names its service, where there are several."""
 
@@ -60,7 +62,8 @@ def rule_file(config: Config, alerts: Iterable[Alert]) -> Document:
 def scope(config: Config) -> str:
     """Return what names of groups, objects and receivers begin with.
 
-    Where ``selector`` picks one service among several, it is told apart by its name.
+    Where ``selector`` picks one service among several, it is told apart by its name, which is
+    cut where it is so long that our own lint would find the name of a group.
     """
     if not config.selector:
         return PRODUCT
@@ -70,7 +73,7 @@ def scope(config: Config) -> str:
             "service: has no letter or digit to name rule groups by; name the service, because "
             "selector says that it is one of several"
         )
-    return f"{PRODUCT}-{named}"
+    return shortened(f"{PRODUCT}-{named}", LONGEST_NAME - _LONGEST_BEARING, config.service)
 
 
 def _recordings(config: Config, alerts: Iterable[Alert]) -> Iterator[Document]:

@@ -3,18 +3,17 @@
 Rules and pages link here, so nothing in this module needs the Grafana library.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import Final
 from urllib.parse import quote_plus
 
+from orphanwatch.alerts.naming import digest, shortened
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 
 LONGEST_UID: Final = 40
-_DIGEST_SIGNS: Final = 6
 SERVICE_PAGE: Final = "service-page"
 """The name of the service's runbook page."""
 
@@ -167,12 +166,9 @@ def uid_of(config: Config, dashboard: Dashboard) -> str:
     """
     if not config.selector:
         return str(dashboard)
-    digest = hashlib.sha256(config.service.encode()).hexdigest()[:_DIGEST_SIGNS]
-    service = re.sub(r"[^a-z0-9]+", "-", config.service.lower()).strip("-") or digest
-    whole = f"{dashboard}-{service}"
-    if len(whole) <= LONGEST_UID:
-        return whole
-    return f"{whole[: LONGEST_UID - _DIGEST_SIGNS - 1].rstrip('-')}-{digest}"
+    plain = re.sub(r"[^a-z0-9]+", "-", config.service.lower()).strip("-")
+    service = plain or digest(config.service)
+    return shortened(f"{dashboard}-{service}", LONGEST_UID, config.service)
 
 
 def dashboard_url(config: Config, dashboard: Dashboard) -> str:

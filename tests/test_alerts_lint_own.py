@@ -38,6 +38,10 @@ CONFIGS = (
         pytest.param(alert_config(stores={name: store}), id=f"the store {name} alone")
         for name, store in STORES.items()
     ),
+    pytest.param(
+        alert_config(selector='team="a"', service="llm-inference-gateway-of-europe-west-1"),
+        id="one of many services, with a long name",
+    ),
     pytest.param(alert_config(pools={}), id="no pool at all"),
     pytest.param(alert_config(pools={"paid": {"role": "paid"}}), id="no overflow pool"),
     pytest.param(alert_config(pools={"batch": {"role": "overflow"}}), id="no paid pool"),

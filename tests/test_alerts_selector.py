@@ -132,6 +132,11 @@ def test_a_service_without_a_letter_is_refused_where_it_must_be_told_apart() -> 
 def test_two_services_share_no_name() -> None:
     """Groups, Kubernetes objects and receivers of two configs can stand side by side."""
     assert not group_names(CHAT) & group_names(CODE)
+    long, longer = (
+        alert_config(selector='team="a"', service=f"llm-inference-gateway-eu-west-{zone}")
+        for zone in (1, 2)
+    )
+    assert not group_names(long) & group_names(longer)
     assert metadata_name(CHAT) == "orphanwatch-chat"
     assert metadata_name(CODE) == "orphanwatch-code"
     assert not receivers(CHAT) & receivers(CODE)

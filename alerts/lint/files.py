@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from orphanwatch.alerts.lint.model import Check, Facts, Group, Problem, Rule, RuleFile
-from orphanwatch.alerts.lint.style import LONGEST_NAME
 from orphanwatch.alerts.lint.tree import selections
+from orphanwatch.alerts.naming import LONGEST_NAME
 from orphanwatch.exporter.instants import Micros
 
 MOST_RULES: Final = 20

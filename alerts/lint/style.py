@@ -9,8 +9,8 @@ from orphanwatch.alerts.alert import Severity
 from orphanwatch.alerts.lint.model import Check, Facts, Problem, Rule
 from orphanwatch.alerts.lint.tree import RATES, function, nodes, selections
 from orphanwatch.alerts.lint.words import TEMPLATE
+from orphanwatch.alerts.naming import LONGEST_NAME
 
-LONGEST_NAME: Final = 40
 LINKS: Final = ("runbook_url", "dashboard_url")
 
 _ALERT_NAME: Final = re.compile(r"(?:[A-Z][a-z0-9]*)+")
