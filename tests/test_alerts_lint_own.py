@@ -234,6 +234,11 @@ def test_no_expression_ends_the_lint(expr: str) -> None:
     ("text", "said"),
     [
         pytest.param("groups: [", "mine.yml: is not YAML in line 1", id="no YAML"),
+        pytest.param(
+            "groups:\n- name: a\n  name: b",
+            "mine.yml: is not YAML in line 3: a key stands twice",
+            id="a key that stands twice, which Prometheus refuses too",
+        ),
         pytest.param("[" * 5000, "mine.yml: nests too deeply", id="YAML without a bottom"),
         pytest.param("", "mine.yml: holds no groups of rules; name a", id="nothing at all"),
         pytest.param("kind: Service", "mine.yml: holds no groups of rules", id="no rule file"),

@@ -19,7 +19,21 @@ _QUERY: Final = re.compile(r'\bquery\s+("(?:\\.|[^"\\])*"|`[^`]*`)')
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Safe YAML in which every plain word stays text, as it does for Prometheus: ``yes``, ``1``."""
+    """Safe YAML in which every plain word stays text, as it does for Prometheus: ``yes``, ``1``.
+
+    Of a key that stands twice in a mapping Prometheus refuses the file; so does this.
+    """
+
+    def compose_mapping_node(self, anchor: dict[Any, yaml.Node]) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(
+                    problem="a key stands twice", problem_mark=key.start_mark
+                )
+            seen.add(str(key.value))
+        return node
 
 
 _TextLoader.yaml_implicit_resolvers = {
@@ -97,7 +111,8 @@ def parse_rule_file(file: str, text: str) -> RuleFile:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" in line {mark.line + 1}" if mark else ""
-        raise RuleFileError(file, f"is not YAML{where}") from None
+        problem = f": {problem}" if (problem := getattr(error, "problem", None)) else ""
+        raise RuleFileError(file, f"is not YAML{where}{problem}") from None
     except RecursionError:
         raise RuleFileError(file, "nests too deeply") from None
     except ValidationError as error:
