@@ -3,9 +3,11 @@
 import re
 from decimal import Decimal
 
+from orphanwatch.alerts import timing
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_selector import Matcher, Operator
 from orphanwatch.exporter.instants import SECOND, format_duration
+from orphanwatch.exporter.names import Family
 
 
 def number(value: float) -> str:
@@ -54,6 +56,15 @@ def within(selector: object, length: int) -> str:
 def across_replicas(config: Config, vector: str) -> str:
     """Return the highest value among the exporter's replicas, which all read the same stores."""
     return f"max {without_replicas(config)} (\n{indented(vector)}\n)"
+
+
+def highest_seen(config: Config, family: Family, *matchers: str) -> str:
+    """Return a gauge's highest value among the replicas and over the look-back.
+
+    So a scrape that was missed, or a replica that read a moment too early, hides nothing.
+    """
+    seen = within(select(config, family, *matchers), timing.lookback(config))
+    return across_replicas(config, f"max_over_time({seen})")
 
 
 def per_exporter(config: Config, counted: str, shown: str, length: int, step: int) -> str:

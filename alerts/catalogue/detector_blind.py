@@ -15,7 +15,7 @@ from orphanwatch.alerts.alert import (
     Variation,
 )
 from orphanwatch.alerts.gauge_cases import NO_COUNTER
-from orphanwatch.alerts.promql import across_replicas, equals, seconds, select, within
+from orphanwatch.alerts.promql import equals, highest_seen, seconds, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, climb, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import ACTION_WORDS, Config
@@ -43,13 +43,11 @@ def expr(config: Config) -> str:
 
 def _store_expr(config: Config, store: StoreName) -> str:
     """Return one store's arms: unreadable, stale, or no exporter that speaks of it."""
-    lookback = timing.lookback(config)
-    up = within(select(config, names.STORE_UP, equals(names.STORE, store)), lookback)
-    read = select(config, names.STORE_LAST_SUCCESS, equals(names.STORE, store))
-    success = within(read, lookback)
-    unreadable = across_replicas(config, f"max_over_time({up})")
+    named = equals(names.STORE, store)
     # One replica with a good read is sight enough, hence the highest of both.
-    last_success = across_replicas(config, f"max_over_time({success})")
+    unreadable = highest_seen(config, names.STORE_UP, named)
+    last_success = highest_seen(config, names.STORE_LAST_SUCCESS, named)
+    up = within(select(config, names.STORE_UP, named), timing.lookback(config))
     stale_age = seconds(timing.stale_age(config))
     return (
         f"{unreadable} == 0\nor\ntime() - {last_success} > {stale_age}\nor\nabsent_over_time({up})"

@@ -5,7 +5,7 @@ from typing import Final
 from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
 from orphanwatch.alerts.gauge_cases import NO_COUNTER
-from orphanwatch.alerts.promql import across_replicas, equals, select, within
+from orphanwatch.alerts.promql import across_replicas, equals, highest_seen, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -22,14 +22,12 @@ def _pools(config: Config) -> tuple[str, ...]:
 
 def _expr(config: Config) -> str:
     """Return the arms: a proposal, or a measurement that is older than its validity."""
-    lookback = timing.lookback(config)
     pools = equals(names.POOL, *_pools(config))
     proposal = equals(names.SOURCE, GraceSource.PROPOSAL)
-    grace = within(select(config, names.GRACE_SECONDS, proposal, pools), lookback)
-    valid = within(select(config, names.GRACE_VALID_UNTIL, pools), lookback)
+    grace = within(select(config, names.GRACE_SECONDS, proposal, pools), timing.lookback(config))
     # Without the source, so that a measurement that runs out and becomes a proposal is one alert.
     proposed = f"max without ({names.SOURCE}) (max_over_time({grace}))"
-    until = across_replicas(config, f"max_over_time({valid})")
+    until = highest_seen(config, names.GRACE_VALID_UNTIL, pools)
     return f"{across_replicas(config, proposed)} > 0\nor\ntime() - {until} > 0"
 
 

@@ -8,6 +8,7 @@ from orphanwatch.alerts.gauge_cases import NO_COUNTER, Gauge, gauge_cases, where
 from orphanwatch.alerts.promql import (
     across_replicas,
     equals,
+    highest_seen,
     number,
     part_of,
     percent,
@@ -60,22 +61,22 @@ def _how_much(config: Config) -> str:
 
 
 def _expr(config: Config) -> str:
-    worker = _read(config, "max", names.UNMATCHED_TOKENS, equals(names.KEY, KeyKind.WORKER))
+    worker = highest_seen(config, names.UNMATCHED_TOKENS, equals(names.KEY, KeyKind.WORKER))
     keyless = equals(names.KEY, KeyKind.EMPTY, KeyKind.UNKNOWN)
     # The last sample of both, which one scrape brought: highest by highest would mix two times.
-    unmatched = _read(config, "last", names.UNMATCHED_TOKENS, keyless)
+    unmatched = _newest(config, names.UNMATCHED_TOKENS, keyless)
     # Spend is per second, and unmatched tokens are those of one whole spend window.
     spent = f"{seconds(config.delta_window)} * "
-    spent += _read(config, "last", names.SPEND_TOKENS_PER_SECOND)
+    spent += _newest(config, names.SPEND_TOKENS_PER_SECOND)
     # Where nothing is spent there is no part of it, rather than 0 / 0.
     part = f"sum without ({names.KEY}) ({unmatched})\n/\n({spent} > 0)"
     ratio = number(config.thresholds.unmatched_spend_ratio)
-    return f"{across_replicas(config, worker)} > 0\nor\n{across_replicas(config, part)} > {ratio}"
+    return f"{worker} > 0\nor\n{across_replicas(config, part)} > {ratio}"
 
 
-def _read(config: Config, which: str, family: Family, *matchers: str) -> str:
+def _newest(config: Config, family: Family, *matchers: str) -> str:
     shown = within(select(config, family, *matchers), timing.lookback(config))
-    return f"{which}_over_time({shown})"
+    return f"last_over_time({shown})"
 
 
 def _series(worker: Trace, empty: Trace, unknown: Trace) -> tuple[Series, ...]:

@@ -5,7 +5,7 @@ from typing import Final
 from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
 from orphanwatch.alerts.gauge_cases import NO_COUNTER
-from orphanwatch.alerts.promql import across_replicas, indented, select, within
+from orphanwatch.alerts.promql import across_replicas, highest_seen, indented, select, within
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, gone, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -26,10 +26,8 @@ def _expr(config: Config) -> str:
 
     Any replica that sees admission closed is enough: a gate that asks it stays closed.
     """
-    lookback = timing.lookback(config)
-    found = within(select(config, names.FAIL_CLOSED), lookback)
-    allowed = within(select(config, names.OVERFLOW_ADMISSION_ALLOWED), lookback)
-    holds = f"{across_replicas(config, f'max_over_time({found})')} == 1"
+    allowed = within(select(config, names.OVERFLOW_ADMISSION_ALLOWED), timing.lookback(config))
+    holds = f"{highest_seen(config, names.FAIL_CLOSED)} == 1"
     # 1 where admission is closed, so that every arm counts the same.
     closed = f"{across_replicas(config, f'1 - min_over_time({allowed})')} == 1"
     untold = f"{indented(closed)}\n  unless ignoring ({names.CONDITION})\n{indented(holds)}"

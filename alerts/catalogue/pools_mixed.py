@@ -6,7 +6,7 @@ from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Rule, Severity
 from orphanwatch.alerts.context_timing import mixed_hold
 from orphanwatch.alerts.gauge_cases import NEVER_BELOW_ZERO, NO_COUNTER, Gauge, gauge_cases
-from orphanwatch.alerts.promql import across_replicas, select, within
+from orphanwatch.alerts.promql import highest_seen
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -50,17 +50,12 @@ MIXES: Final = (
 )
 
 
-def _expr(config: Config, mix: Mix) -> str:
-    found = within(select(config, mix.family), timing.lookback(config))
-    return f"{across_replicas(config, f'max_over_time({found})')} > 0"
-
-
 def rules(config: Config) -> tuple[Rule, ...]:
     """Return one rule for each way of being mixed: longer than a moved worker shows."""
     hold = mixed_hold(config)
     return tuple(
         Rule(
-            expr=_expr(config, mix),
+            expr=f"{highest_seen(config, mix.family)} > 0",
             hold=hold,
             severity=Severity.WARNING,
             description=f"{mix.words} {_DO}",
