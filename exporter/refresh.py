@@ -110,6 +110,7 @@ class Refresher:
         self._problems: dict[StoreName, str] = {}
         self._action: Action | None = None
         self._grace_problem = ""
+        self._state_problem = ""
         self._stopping = threading.Event()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -170,7 +171,6 @@ class Refresher:
         structlog.get_logger().info("config in force", stores_kept=",".join(sorted(kept)))
 
     def _refresh(self) -> Evaluation:
-        log = structlog.get_logger()
         began = time.perf_counter()
         config = self._generation.config
         reading = read_stores(
@@ -195,8 +195,10 @@ class Refresher:
             )
         except StateError as error:
             # The gauges are as true as ever; the counters stand still until the file takes them.
-            log.error("state not written", problem=str(error))  # noqa: TRY400  (said in full)
+            self._note_state(str(error))
             counters = self._book.counters
+        else:
+            self._note_state("")
         self._publish(evaluation, counters)
         return evaluation
 
@@ -246,6 +248,14 @@ class Refresher:
         self._silences.note(
             evaluation.at, {sample.labels[0]: micros(sample.value) for sample in ages}
         )
+
+    def _note_state(self, problem: str) -> None:
+        """Log that the state file can't be written, once, and that it can be again."""
+        if problem and problem != self._state_problem:
+            structlog.get_logger().error("state not written", problem=problem)
+        elif self._state_problem and not problem:
+            structlog.get_logger().info("state written again")
+        self._state_problem = problem
 
     def _log_changes(self, evaluation: Evaluation) -> None:
         """Log what has changed since the last refresh, once, and nothing while nothing does."""

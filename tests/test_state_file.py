@@ -7,13 +7,18 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import structlog
+from stack_file import StackFile
 from state_worlds import DAY, START, a_config, a_propagation, a_tally, after, an_evaluation, moved
 
 from orphanwatch.exporter.errors import StateError
 from orphanwatch.exporter.instants import SECOND
+from orphanwatch.exporter.names import StoreName
+from orphanwatch.exporter.refresh import Refresher
 from orphanwatch.exporter.state import CounterBook, Counters
 from orphanwatch.exporter.state_schema import APPLICATION_ID
 
@@ -195,6 +200,28 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
         "orphan_tokens_total['overflow', 'client_cancel', 'charged']": 10_000
     }
     book.close()
+
+
+def test_a_failed_write_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
+    """However many refreshes it lasts; the numbers of the stores go on meanwhile."""
+    stack = StackFile(tmp_path, state_file="state.db")
+    book = CounterBook.open(tmp_path / "state.db", stack.config, START)
+    refresher = Refresher(stack.config, lambda: START, book)
+    try:
+        with structlog.testing.capture_logs() as logs:
+            refresher.refresh()
+            with closing(sqlite3.connect(tmp_path / "state.db")) as other:
+                other.execute("BEGIN IMMEDIATE")
+                evaluations = [refresher.refresh() for _ in range(2)]
+                other.rollback()
+            refresher.refresh()
+            refresher.refresh()
+    finally:
+        refresher.stop()
+        book.close()
+    assert [each.stores[StoreName.LEDGER].up for each in evaluations] == [True, True]
+    told = [(log["log_level"], log["event"]) for log in logs if "state" in log["event"]]
+    assert told == [("error", "state not written"), ("info", "state written again")]
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
