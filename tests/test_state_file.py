@@ -206,6 +206,7 @@ def test_a_failed_write_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
     """However many refreshes it lasts; the numbers of the stores go on meanwhile."""
     stack = StackFile(tmp_path, state_file="state.db")
     book = CounterBook.open(tmp_path / "state.db", stack.config, START)
+    book._file.connection.execute("PRAGMA busy_timeout = 0")
     refresher = Refresher(stack.config, lambda: START, book)
     try:
         with structlog.testing.capture_logs() as logs:
