@@ -144,9 +144,10 @@ def run(
         write_report(report_file, documents if everything else documents[0])
     if everything:
         click.echo("\n" + "\n".join(promotion_table(reports)))
-    click.echo("\n" + "\n".join(rollback_lines()))
+    promoted = all(report.promoted for report in reports)
+    click.echo("\n" + "\n".join(rollback_lines(promoted=promoted)))
     click.echo(CLEAN)
-    ctx.exit(0 if all(report.promoted for report in reports) else 1)
+    ctx.exit(0 if promoted else 1)
 
 
 def _play_all(plans: Sequence[Plan], config_file: Path | None, speed: float) -> list[DrillReport]:

@@ -18,9 +18,16 @@ ROLLBACK: Final = (
 """The order of the service page, which says to each step why, and how to see that it is done."""
 
 
-def rollback_lines() -> Iterator[str]:
-    """Yield what to do, and in which order, where a drill's picture is met for real."""
-    yield "Were this for real, roll back in this order (the service page says how):"
+def rollback_lines(*, promoted: bool) -> Iterator[str]:
+    """Yield what to do, and in which order, where a drill's picture is met for real.
+
+    ``promoted`` is that nothing went wrong: then there is nothing to do now, and that is said.
+    """
+    if promoted:
+        yield "Nothing to roll back. Should a cancel ever get lost for real, do so in this order"
+        yield "(the service page says how):"
+    else:
+        yield "Were this for real, roll back in this order (the service page says how):"
     for number, step in enumerate(ROLLBACK, 1):
         yield f"  {number}. {step}"
 
