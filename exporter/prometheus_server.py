@@ -42,6 +42,11 @@ and the like among it."""
 _NO_URL: Final = (
     "--prometheus.url is no address of a server; write for example http://127.0.0.1:9090"
 )
+_OURSELVES: Final = "orphanwatch"  # how the exporter's own web server signs
+_IT_IS_US: Final = (
+    "that is orphanwatch itself, not Prometheus; write the address of the Prometheus that scrapes "
+    "it as --prometheus.url"
+)
 _LONGEST_REASON: Final = 300
 # Thanos: what a part of the servers says may lack the very replica that is asked about.
 _WHOLE: Final[Mapping[str, str]] = {"partial_response": "false"}
@@ -62,6 +67,7 @@ class PrometheusServer:
         self._timeout, self._remedy = timeout, remedy
         # The store's name stands in errors of the place only, which are not used here.
         self._place = HttpPlace(StoreName.QUEUE, HttpAccess(), timeout)
+        self._page = _page_of(url)
         session = self._place.session
         session.trust_env = True
         session.verify = next(filter(None, map(os.environ.get, _BUNDLES)), session.verify)
@@ -97,7 +103,7 @@ class PrometheusServer:
         except _FAILURES as error:
             raise PrometheusError(self._problem(error)) from None
         if not isinstance(answer, list) or not all(map(_is_series, answer)):
-            raise PrometheusError(NO_PROMETHEUS)
+            raise PrometheusError(self._stranger(NO_PROMETHEUS))
         return answer
 
     def _problem(self, error: Exception) -> str:
@@ -106,7 +112,8 @@ class PrometheusServer:
             return f"the server does not answer within {within}; {self._remedy}"
         if isinstance(error, OverlongError):
             return f"the server's answer is too long; {self._remedy}"
-        return next((said for kind, said in _PROBLEMS if isinstance(error, kind)), NO_PROMETHEUS)
+        said = next((said for kind, said in _PROBLEMS if isinstance(error, kind)), NO_PROMETHEUS)
+        return self._stranger(said) if said == NO_PROMETHEUS else said
 
     def _refusal(self) -> str:
         response = self._place.newest
@@ -114,10 +121,31 @@ class PrometheusServer:
         try:
             said = str(response.json()["error"]) if response is not None else ""
         except ODD_SHAPES:
-            return f"the server answers {status}; check --prometheus.url, and who may read there"
+            rest = "check --prometheus.url, and who may read there"
+            return self._stranger(f"the server answers {status}; {rest}")
         shown = "".join(sign if sign.isprintable() else " " for sign in said)[:_LONGEST_REASON]
         return f"the server refuses a query: {shown}; {self._remedy}"
 
+    def _stranger(self, otherwise: str) -> str:
+        """Return why an answer is not Prometheus' own, where its sender or the URL shows it."""
+        response = self._place.newest
+        if response is not None and response.headers.get("Server") == _OURSELVES:
+            return _IT_IS_US
+        is_elsewhere = response is None or response.ok or response.status_code in _NO_SUCH_PLACE
+        if not self._page or not is_elsewhere:
+            return otherwise
+        return (
+            f"no Prometheus answers below {self._page}: --prometheus.url takes its address only, "
+            "as http://127.0.0.1:9090, with the prefix if it has one, and no page of it"
+        )
+
+
+_NO_SUCH_PLACE: Final = frozenset({404, 405})
+_PAGES: Final = frozenset(
+    {"alerts", "classic", "config", "flags", "graph", "metrics", "query", "rules"}
+    | {"service-discovery", "status", "targets", "tsdb-status"}
+)
+"""Prometheus' own, one of which is easily copied with its address."""
 
 _FAILURES: Final = (
     requests.RequestException,
@@ -141,6 +169,15 @@ _PROBLEMS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (urllib3.exceptions.HTTPError, "the server broke off its answer; ask again"),
     (OSError, "the certificates of REQUESTS_CA_BUNDLE can't be read; check that file"),
 )
+
+
+def _page_of(url: str) -> str:
+    """Return what stands behind the address, if anything; what may be a secret stays unsaid."""
+    parts = urlsplit(url)
+    path = parts.path.rstrip("/")
+    if path.rpartition("/")[2] in _PAGES:
+        return f"/{path.rpartition('/')[2]}"
+    return "the url's path" if path or parts.query or parts.fragment else ""
 
 
 def _check(url: str) -> None:

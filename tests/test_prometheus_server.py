@@ -65,6 +65,43 @@ def test_no_answer_takes_for_ever(reply: Reply, said: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+OURS = {"Server": "orphanwatch"}
+
+
+@pytest.mark.parametrize(
+    ("path", "reply", "said"),
+    [
+        pytest.param("/alerts", None, "no Prometheus answers below /alerts: ", id="a page of it"),
+        pytest.param(
+            "/graph/?g0.expr=up", Reply(body=b"<html>"), "answers below /graph: ", id="a query"
+        ),
+        pytest.param("/hunter2", None, "below the url's path: ", id="a path of somebody's own"),
+        pytest.param("", None, "answers 404; check --prometheus.url", id="no path, another server"),
+        pytest.param(
+            "/alerts", Reply(status=403), "answers 403; check --prometheus.url", id="no way in"
+        ),
+        pytest.param("/mimir", Reply(status=502), "the server answers 502", id="a proxy's own"),
+        pytest.param(
+            "", Reply(status=404, headers=OURS), "that is orphanwatch itself", id="the exporter"
+        ),
+        pytest.param(
+            "/metrics", Reply(status=401, headers=OURS), "that is orphanwatch itself",
+            id="the exporter, with a login, and a path of its own",
+        ),
+    ],
+)  # fmt: skip
+def test_an_address_that_is_not_prometheus_own_says_what_it_is(
+    path: str, reply: Reply | None, said: str
+) -> None:
+    """Whoever pasted it from a browser is told what to leave out, and no secret is repeated."""
+    asked = f"{path.rstrip('/')}{QUERY}".partition("?")[0]
+    replies = {} if reply is None else {asked: reply}
+    with serving(replies) as site, pytest.raises(PrometheusError) as caught:
+        PrometheusServer(site.url(path)).ask("up")
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
 def test_questions_share_one_timeout() -> None:
     """From a beginning on: a gate that asks five times does not wait five times as long."""
     with serving({QUERY: slowly(EMPTY, 1.2)}) as site:
