@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,13 @@ from orphanwatch.alerts.backtest.history import MOST_POINTS, Grid, History, Labe
 from orphanwatch.alerts.backtest.neighbours import rules_of, variants
 from orphanwatch.alerts.backtest.plot import MOST_LETTERS, picture
 from orphanwatch.alerts.backtest.replay import firings, sight, unseen, written_out
-from orphanwatch.alerts.backtest.report import document_of, headline, lines_of
+from orphanwatch.alerts.backtest.report import (
+    document_of,
+    headline,
+    lines_of,
+    titles,
+    why_unknown,
+)
 from orphanwatch.alerts.backtest.results import Backtest
 from orphanwatch.alerts.backtest.run import backtest, slower
 from orphanwatch.alerts.lint.tree import parsed
@@ -240,6 +247,22 @@ def test_under_a_day_no_weekly_number_is_told() -> None:
     lines = "\n".join(lines_of(found))
     assert "The exporter's history begins at 1970-01-14T12:00:00Z" in lines
     assert "unknown for a week: seen for 12h only, under a day" in lines
+
+
+def test_why_rules_are_unknown_is_said_once() -> None:
+    """On a young history many saw as little: one line, and one block of the picture."""
+    found = replay_of(Past(seen_from=14 * DAY - 3600))
+    young = "seen for 1h only, under a day"
+    assert {outcome.per_week for outcome in found.outcomes} == {None}
+    [line] = [line for line in lines_of(found) if young in line]
+    alike = [outcome for outcome in found.outcomes if young in why_unknown(outcome)]
+    assert len(alike) > 1
+    assert line == f"{titles(alike)}: unknown for a week: {young}"
+    whole = replace(found, outcomes=tuple(alike))
+    assert f"all {len(alike)} rules: unknown for a week: {young}" in lines_of(whole)
+    drawn = picture(found)
+    assert drawn.count(young) == 1
+    assert all(outcome.name in drawn for outcome in found.outcomes), "none is lost"
 
 
 def test_a_history_of_a_minute_is_found_in_a_range_of_30_days() -> None:

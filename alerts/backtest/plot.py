@@ -9,12 +9,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from orphanwatch.alerts.alert import Severity
 from orphanwatch.alerts.backtest.report import (
     CAVEAT,
+    by_reason,
     headline,
     instant,
     length,
     said,
     shown_curves,
-    why_unknown,
+    titles,
 )
 from orphanwatch.alerts.backtest.results import Backtest, Curve, Outcome
 
@@ -76,7 +77,16 @@ def picture(tested: Backtest) -> str:
 
 def _blocks(tested: Backtest) -> Iterator[Block]:
     y = _HEAD
+    unknown = by_reason(each for each in tested.outcomes if not shown_curves(each))
+    for reason, outcomes in unknown.items():
+        is_one = len(outcomes) == 1
+        title = outcomes[0].title if is_one else f"{len(outcomes)} rules"
+        note = reason if is_one else f"{reason}: {titles(outcomes)}"
+        yield (block := Block(y, title, tuple(wrap(note, MOST_LETTERS)), ()))
+        y = _bottom(block)
     for outcome in tested.outcomes:
+        if any(outcome in alike for alike in unknown.values()):
+            continue
         for block in _blocks_of(outcome, y):
             yield block
             y = _bottom(block)
@@ -85,8 +95,7 @@ def _blocks(tested: Backtest) -> Iterator[Block]:
 def _blocks_of(outcome: Outcome, y: int) -> Iterator[Block]:
     curves = shown_curves(outcome)
     if not curves:
-        note = why_unknown(outcome) or "silent, at the neighbours too"
-        yield Block(y, outcome.title, tuple(wrap(note, MOST_LETTERS)), ())
+        yield Block(y, outcome.title, ("silent, at the neighbours too",), ())
     for curve in curves:
         block = Block(y, f"{outcome.title}, by {curve.setting}", (), tuple(_bars(curve, y)))
         yield block

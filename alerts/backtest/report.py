@@ -1,6 +1,6 @@
 """A backtest for people and for programs: lines with small bars, or one JSON document."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from orphanwatch.alerts.alert import Severity
@@ -88,9 +88,23 @@ def _table(tested: Backtest) -> Iterator[str]:
             f"{outcome.title:<{width}}  {RESPONSE[outcome.severity]:<6}  "
             f"{_share(outcome.seen, tested):>5}  {count:>7}  {weekly:>7}  {days(outcome)}"
         )
-    for outcome in tested.outcomes:
+    for reason, outcomes in by_reason(tested.outcomes).items():
+        is_all = len(outcomes) == len(tested.outcomes)
+        yield f"{f'all {len(outcomes)} rules' if is_all else titles(outcomes)}: {reason}"
+
+
+def by_reason(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """Return the rules of which nothing can be said, by why: it is told once for all of them."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
         if reason := why_unknown(outcome):
-            yield f"{outcome.title}: {reason}"
+            found.setdefault(reason, []).append(outcome)
+    return found
+
+
+def titles(outcomes: Iterable[Outcome]) -> str:
+    """Return the titles of several rules, in one line."""
+    return ", ".join(outcome.title for outcome in outcomes)
 
 
 def why_unknown(outcome: Outcome) -> str:
