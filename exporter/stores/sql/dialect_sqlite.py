@@ -49,14 +49,17 @@ _STEPS_BETWEEN_LOOKS: Final = 20_000
 class Sqlite:
     """SQLite: types belong to cells, not to columns, so that columns stand as they are."""
 
+    def __init__(self) -> None:
+        self._file = ""
+
     def engine(self, url: str, zone: tzinfo, timeout: Micros) -> Engine:
         """Return an engine that opens the file anew for each reading.
 
         A file that was moved away would otherwise be read on, calm, through the old handle.
         """
-        return create_engine(
-            "sqlite://", creator=_opener(make_url(url), zone, timeout), poolclass=NullPool
-        )
+        place = make_url(url)
+        self._file = _file_of(place)
+        return create_engine("sqlite://", creator=_opener(place, zone, timeout), poolclass=NullPool)
 
     def begin(self, connection: Connection, timeout: Micros) -> None:
         """Begin a deferred transaction: the first statement fixes what all of them see."""
@@ -81,8 +84,10 @@ class Sqlite:
         return True
 
     def explain(self, error: Exception) -> Explained | None:
-        """Return the remedies for what SQLite says."""
+        """Return the remedies for what SQLite says; the file where it is at fault."""
         said = str(getattr(error, "orig", error))
+        if said.endswith("database file") and self._file:
+            said = f"{said} {self._file}"
         return next((Explained(said, remedy) for sign, remedy in _REMEDIES if sign in said), None)
 
     def column_types(self, cursor: Any) -> Sequence[TypeEngine[Any]]:
@@ -228,10 +233,20 @@ def _spelled(key: str | None, prefix: str, suffix: str, uuid: int) -> str | None
     return None if key is None else IdRule(prefix, suffix, bool(uuid)).apply(key)
 
 
+def _file_of(url: URL) -> str:
+    """Return the path of the file; nothing of what the url asks for besides, be it a secret."""
+    database = url.database or ""
+    if database.startswith("file:"):
+        database = database.removeprefix("file:").partition("?")[0]
+    return str(Path(database).absolute())
+
+
 def _opener(url: URL, zone: tzinfo, timeout: Micros) -> Callable[[], sqlite3.Connection]:
     database = url.database or ""
     if not database.startswith("file:"):
-        database = f"file:{quote(str(Path(database).absolute()))}?mode=ro"
+        database = f"file:{quote(_file_of(url))}"
+    if "?" not in database:
+        database += "?mode=ro"  # else a file that is missing would be made, and be empty
 
     def instant_of(value: object) -> int | None:
         try:
