@@ -1,6 +1,7 @@
 """The ``gate`` command: may overflow be admitted, by what a Prometheus server knows?"""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +11,13 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.gate_history import Limits, limits_of, read_history
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
-from orphanwatch.exporter.instants import seconds
+from orphanwatch.exporter.instants import (
+    SECOND,
+    Instant,
+    format_duration,
+    format_instant,
+    seconds,
+)
 from orphanwatch.exporter.options import form_option, selector_of
 
 _REPLICA_LABELS: Final[tuple[str, ...]] = Config.model_fields["replica_labels"].default
@@ -70,7 +77,8 @@ def gate_command(
     if form == "json":
         click.echo(json.dumps(document_of(verdict, limits, needed), indent=2))
     else:
-        click.echo("\n".join((_WORDS[verdict.answer], *(f"  {r}" for r in verdict.reasons))))
+        reasons = (f"  {reason}" for reason in verdict.reasons)
+        click.echo("\n".join((_WORDS[verdict.answer], *reasons, *opening_lines(verdict))))
     return CODES[verdict.answer]
 
 
@@ -91,14 +99,27 @@ def _overflow_pools(config: Config) -> tuple[str, ...]:
     return config.overflow_pools
 
 
+def opening_lines(verdict: GateVerdict) -> Iterator[str]:
+    """Yield when a gate that is not open may open, or that this is unknown; nothing if it is."""
+    if verdict.answer is Answer.OPEN:
+        return
+    if verdict.opens_at is None:
+        yield "When it may open is unknown."
+        return
+    at = Instant(-(-verdict.opens_at // SECOND) * SECOND)
+    wait = format_duration(-((verdict.at - verdict.opens_at) // SECOND) * SECOND)
+    yield f"It may open at {format_instant(at)}, in {wait}, at the earliest."
+
+
 def document_of(verdict: GateVerdict, limits: Limits, needed: int) -> dict[str, Any]:
-    """Return the verdict as a JSON document."""
+    """Return the verdict as a JSON document; ``opens_at`` is null where open, or unknown."""
     return {
         "answer": str(verdict.answer),
         "open": verdict.answer is Answer.OPEN,
         "reasons": list(verdict.reasons),
         "at": seconds(verdict.at),
         "hold_seconds": seconds(limits.hold),
+        "opens_at": None if verdict.opens_at is None else seconds(verdict.opens_at),
         "pools": list(verdict.pools),
         "replicas": {"reporting": verdict.reporting, "needed": needed},
     }

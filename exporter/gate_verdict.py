@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.gate_history import GateHistory, Limits, Series
@@ -39,6 +39,16 @@ class GateVerdict:
     """The overflow pools that were looked at."""
     reporting: int
     """Replicas that report now: one that is scraped twice is one."""
+    opens_at: Instant | None
+    """When it may open at the earliest; None where it is open, or where that can't be told."""
+
+
+class _Closing(NamedTuple):
+    """What closes the gate."""
+
+    said: str
+    at: Instant | None
+    """When it did so last; None is somewhen within the hold."""
 
 
 def judge(
@@ -53,7 +63,7 @@ def judge(
     closed = (*_closed(sight, wanted), *_signs(sight))
     unknown = tuple(_unknown(sight, wanted, replicas))
     if closed:
-        answer, reasons = Answer.CLOSED, (*closed, *unknown)
+        answer, reasons = Answer.CLOSED, (*(closing.said for closing in closed), *unknown)
     elif unknown:
         answer, reasons = Answer.UNKNOWN, unknown
     else:
@@ -66,7 +76,14 @@ def judge(
         at=history.at,
         pools=wanted,
         reporting=sight.exporters,
+        opens_at=_opens_at(sight, closed),
     )
+
+
+def _opens_at(sight: "_Sight", closed: Collection[_Closing]) -> Instant | None:
+    """Return the end of the hold after what closed it last; never before the present."""
+    known = [closing.at for closing in closed if closing.at is not None]
+    return Instant(max(sight.at, max(known) + sight.limits.hold)) if known else None
 
 
 class _Sight:
@@ -135,18 +152,20 @@ class _Sight:
         return f"within the hold of {format_duration(self.limits.hold)}"
 
 
-def _closed(sight: _Sight, wanted: Collection[str]) -> Iterator[str]:
+def _closed(sight: _Sight, wanted: Collection[str]) -> Iterator[_Closing]:
     """Yield what closes a pool, now or since within the hold."""
     for pool in wanted:
         for series in sight.allowed(pool):
             is_now = series.replica in sight.reporting and series.newest.at >= sight.fresh_from
             if is_now and series.newest.value < 1:
-                yield from _closed_now(sight, series.replica, pool)
+                for said in _closed_now(sight, series.replica, pool):
+                    yield _Closing(said, sight.at)
                 continue
             # What closed it may be over; a replica that has gone said so all the same.
             shut = [p.at for p in series.points if p.value < 1 and p.at > sight.hold_start]
             if shut:
-                yield f"pool {pool} was closed until {sight.ago(max(shut))} ago, {sight.within}"
+                said = f"pool {pool} was closed until {sight.ago(max(shut))} ago, {sight.within}"
+                yield _Closing(said, max(shut))
 
 
 def _closed_now(sight: _Sight, replica: str, pool: str) -> Iterator[str]:
@@ -157,7 +176,7 @@ def _closed_now(sight: _Sight, replica: str, pool: str) -> Iterator[str]:
         yield f"pool {pool} admits nothing, and why is not shown: something is unknown to {replica}"
 
 
-def _signs(sight: _Sight) -> Iterator[str]:
+def _signs(sight: _Sight) -> Iterator[_Closing]:
     """Yield the signs of orphans within the hold, in any pool."""
     for family in _SIGNS:
         newest: dict[str, Instant] = {}
@@ -169,10 +188,11 @@ def _signs(sight: _Sight) -> Iterator[str]:
                 pool = series.labels[0]
                 newest[pool] = max(*seen, newest.get(pool, Instant(0)))
         for pool, at in sorted(newest.items()):
-            yield f"{family} was above zero in pool {pool} {sight.ago(at)} ago, {sight.within}"
+            said = f"{family} was above zero in pool {pool} {sight.ago(at)} ago, {sight.within}"
+            yield _Closing(said, at)
     for pool, tokens in sorted(sight.history.counted.items()):
         if tokens > 0:
-            yield f"orphan tokens were counted in pool {pool}, {sight.within}"
+            yield _Closing(f"orphan tokens were counted in pool {pool}, {sight.within}", None)
 
 
 def _unknown(sight: _Sight, wanted: Collection[str], replicas: int) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pages import Reply, serving
 from servers import free_port, program, running, wait_until
 
 from orphanwatch.exporter import names
+from orphanwatch.exporter.gate_command import document_of, opening_lines
 from orphanwatch.exporter.gate_history import GateHistory, Point, Series, limits_of
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
 from orphanwatch.exporter.instants import SECOND, Instant
@@ -230,6 +231,42 @@ def test_open_asks_for_proof(
 def test_a_series_that_is_absent_is_not_zero(family: Family) -> None:
     """An arm that shows nothing proves nothing."""
     assert told(page(without=family)).answer is Answer.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("shown", "counted", "opens_in", "said"),
+    [
+        pytest.param(page(), {}, None, [], id="open"),
+        pytest.param(
+            changed(page(), series(names.LEASES, "paid", "deadline", s65=2, s290=1)), {}, 235,
+            ["It may open at 2027-01-15T08:03:55Z, in 3m55s, at the earliest."],
+            id="a hold after the newest sign",
+        ),
+        pytest.param(
+            changed(page(), series(ALLOWED, "overflow", value=1, s65=0),
+                    series(names.TOKEN_DELTA, "overflow", s20=1)), {"overflow": 3.0}, 280,
+            ["It may open at 2027-01-15T08:04:40Z, in 4m40s, at the earliest."],
+            id="closed, a later sign, and tokens of an instant that is not known",
+        ),
+        pytest.param(
+            changed(page(), series(ALLOWED, "overflow", value=1, s5=0)), {}, 300,
+            ["It may open at 2027-01-15T08:05:00Z, in 5m, at the earliest."], id="closed now",
+        ),
+        pytest.param(
+            page(), {"overflow": 3.0}, None, ["When it may open is unknown."],
+            id="tokens that were counted, nobody knows when",
+        ),
+        pytest.param([], {}, None, ["When it may open is unknown."], id="it can't be told"),
+    ],
+)  # fmt: skip
+def test_when_it_may_open(
+    shown: list[Series], counted: dict[str, float], opens_in: float | None, said: list[str]
+) -> None:
+    """A hold after what closed it last, for people and programs; unknown is no instant."""
+    verdict = told(shown, counted=counted)
+    assert list(opening_lines(verdict)) == said
+    opens_at = document_of(verdict, LIMITS, 1)["opens_at"]
+    assert opens_at == (None if opens_in is None else NOW / SECOND + opens_in)
 
 
 class Shown:
