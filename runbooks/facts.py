@@ -62,7 +62,7 @@ def page_facts(config: Config, config_file: str) -> dict[str, object]:
         "flat_ratio": f"{config.thresholds.flat_ratio:g}",
         "thresholds": config.thresholds,
         "q": {name: block(expr, "promql") for name, expr in page_queries(config).items()},
-        "run": _commands(config_file),
+        "run": _commands(config, config_file),
         **_grace_facts(config),
         **context_facts(config),
     }
@@ -166,14 +166,18 @@ def _sources(config: Config) -> list[tuple[str, Any]]:
     return [(str(name), getattr(config.stores, name)) for name in config.stores.configured()]
 
 
-def _commands(config_file: str) -> Mapping[str, str]:
+def _commands(config: Config, config_file: str) -> Mapping[str, str]:
     """Return the commands that pages print, each as a block that can be pasted."""
     given = f"--config.file {shlex.quote(config_file)}"
+    read = config.measured_grace
+    # What is measured and not saved where the config reads it changes nothing.
+    saved = "" if read is None else f" --save {shlex.quote(read.file)}"
     commands = {
         "snapshot": f"orphanwatch snapshot {given} --format json",
         "check": f"orphanwatch check {given}",
         "diagnose": f"orphanwatch diagnose {given}",
         "grace": f"orphanwatch grace {given}",
+        "grace_again": f"orphanwatch grace {given}{saved}",
         "alerts_test": f"orphanwatch alerts test {given}",
     }
     return {name: block(command, "sh") for name, command in commands.items()}

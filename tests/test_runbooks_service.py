@@ -152,6 +152,24 @@ def test_measured_grace_is_no_proposal() -> None:
     assert "grace digest `sha256:0a`" in render_all(measured(digest="sha256:0a"))["service-page.md"]
 
 
+@pytest.mark.parametrize(
+    ("keys", "saved"),
+    [
+        pytest.param({}, "", id="no file is read: the numbers are looked at"),
+        pytest.param(
+            {"grace": {"file": "my grace.yml"}}, " --save 'my grace.yml'", id="the file is read"
+        ),
+    ],
+)
+def test_to_measure_again_saves_where_the_config_reads(keys: dict[str, Any], saved: str) -> None:
+    """Else the pages go on with the old number. What "changes nothing" saves nowhere."""
+    files = render_all(small_config(**keys))
+    text = section(files["service-page.md"], "Threshold")
+    assert f"orphanwatch grace --config.file orphanwatch.yml{saved}\n" in text
+    unmeasured = files["OrphanGraceUnmeasured.md"]
+    assert "orphanwatch grace --config.file orphanwatch.yml\n" in unmeasured
+
+
 def test_measured_grace_on_an_alert_page() -> None:
     """The cards of the alerts say the same as the service page."""
     files = render_all(measured())
