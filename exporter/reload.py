@@ -122,5 +122,11 @@ def refuse_reload(environ: WSGIEnvironment) -> Response:  # noqa: ARG001  (a Han
     return _say(HTTPStatus.FORBIDDEN, said)
 
 
+def keep_config(environ: WSGIEnvironment) -> Response:  # noqa: ARG001  (a Handler)
+    """Answer where no config can be loaded anew at all, as in the demo."""
+    said = "403 this exporter keeps the config it was started with; orphanwatch serve can reload\n"
+    return _say(HTTPStatus.FORBIDDEN, said)
+
+
 def _say(status: HTTPStatus, text: str, *headers: tuple[str, str]) -> Response:
     return Response(status, text.encode(errors="replace"), TEXT, headers=headers)

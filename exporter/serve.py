@@ -11,7 +11,13 @@ from orphanwatch.exporter.model import Evaluation, Verdict
 from orphanwatch.exporter.noticeboard import Noticeboard
 from orphanwatch.exporter.process import settle_process
 from orphanwatch.exporter.refresh import Refresher
-from orphanwatch.exporter.reload import Loaded, Reloader, refuse_reload, reload_page
+from orphanwatch.exporter.reload import (
+    Loaded,
+    Reloader,
+    keep_config,
+    refuse_reload,
+    reload_page,
+)
 from orphanwatch.exporter.snapshot import document_of
 from orphanwatch.exporter.state import CounterBook
 from orphanwatch.exporter.web import WebApp
@@ -131,7 +137,8 @@ def start(
             clock,
             started_with=config,
         )
-        front = Front(clock, reload_page(reloader.reload) if enable_lifecycle else refuse_reload)
+        refuse = keep_config if load is None else refuse_reload
+        front = Front(clock, reload_page(reloader.reload) if enable_lifecycle else refuse)
         front.show(front.pages_of(first, refresher.board))
         server = WebServer(front, address, web)
         server.start()

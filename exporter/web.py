@@ -1,7 +1,7 @@
 """The pages: which path answers what. Every answer comes from what was last published."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -80,7 +80,7 @@ class WebApp:
             return missing(environ)
         methods = RELOAD_METHODS if path == RELOAD_PATH else _METHODS
         if environ["REQUEST_METHOD"] not in methods:
-            return plain(HTTPStatus.METHOD_NOT_ALLOWED, ("Allow", ", ".join(methods)))
+            return _not_by(methods)
         return handler(environ)
 
     def _show_status(self, environ: WSGIEnvironment) -> Response:  # noqa: ARG002  (a Handler)
@@ -140,6 +140,12 @@ class WebApp:
     def _page_name(self, path: str) -> str:
         name = path.removeprefix(RUNBOOK)
         return name if name.endswith((".html", ".md")) else f"{name}.html"
+
+
+def _not_by(methods: Sequence[str]) -> Response:
+    status = HTTPStatus.METHOD_NOT_ALLOWED
+    said = f"{status.value} {status.phrase}: ask by {' or '.join(methods)}\n"
+    return Response(status, said.encode(), headers=(("Allow", ", ".join(methods)),))
 
 
 def _nothing_known() -> Response:

@@ -78,6 +78,10 @@ def test_it_serves_its_stack_until_it_is_stopped(number: signal.Signals, tmp_pat
         line_with(process, r"Z  scale")
         assert "scale" in fetch(url)
         assert 'orphan_store_up{store="ledger"} 1' in fetch(f"{url}metrics")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}-/reload", data=b"", timeout=10)  # noqa: S310  (likewise)
+        said = refused.value.read().decode()
+        assert (refused.value.code, "keeps the config" in said, "--" in said) == (403, True, False)
         process.send_signal(number)
         assert process.wait(PATIENCE_SECONDS) == 0
     assert list(tmp_path.iterdir()) == []

@@ -185,8 +185,9 @@ def test_secret_files_are_read_again(stack: StackFile, tmp_path: Path) -> None:
 def test_only_post_and_put_reload(stack: StackFile, method: str) -> None:
     """A link that somebody follows must change nothing."""
     with served_with_lifecycle(stack.config_file) as program:
-        status, headers, _ = program.ask("/-/reload", method)
+        status, headers, body = program.ask("/-/reload", method)
         assert (status, headers["Allow"]) == (405, "POST, PUT")
+        assert body == ("" if method == "HEAD" else "405 Method Not Allowed: ask by POST or PUT\n")
         assert "reloaded" not in program.log
         assert program.ask("/-/reload", "PUT")[0] == 200
 

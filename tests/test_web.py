@@ -164,6 +164,7 @@ def test_other_methods_are_refused(server: WebServer, method: str) -> None:
     for path in PATHS:
         answer = ask(server, path, method)
         assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert answer.body == b"405 Method Not Allowed: ask by GET or HEAD\n"
 
 
 def broken(environ: object) -> Any:  # noqa: ARG001  (a handler that does not look)
