@@ -26,6 +26,7 @@ def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> int | N
 
 @click.command(
     "backtest",
+    short_help="Replay the rules over history: how often they would page.",
     epilog=(
         "Example: orphanwatch alerts backtest --prometheus.url http://127.0.0.1:9090 "
         "--config.file orphanwatch.yml --range 30d"

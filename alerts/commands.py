@@ -22,7 +22,8 @@ def alerts() -> None:
 
 
 @alerts.command(
-    epilog="Example: orphanwatch alerts build --config.file orphanwatch.yml --out rules/"
+    short_help="Write rules, their tests, and the Alertmanager part.",
+    epilog="Example: orphanwatch alerts build --config.file orphanwatch.yml --out rules/",
 )
 @artifact_options
 @click.pass_context

@@ -12,7 +12,11 @@ from orphanwatch.exporter.errors import RuleFileError
 from orphanwatch.exporter.options import config_option, load_to_render
 
 
-@click.command("lint", epilog="Example: orphanwatch alerts lint --config.file orphanwatch.yml")
+@click.command(
+    "lint",
+    short_help="Check rules and dashboard queries without a server.",
+    epilog="Example: orphanwatch alerts lint --config.file orphanwatch.yml",
+)
 @config_option
 @click.option(
     "--rules",

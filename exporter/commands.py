@@ -32,7 +32,10 @@ def _presets(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
     return tuple(names)
 
 
-@click.command(epilog="Example: orphanwatch serve --config.file orphanwatch.yml")
+@click.command(
+    short_help="Serve metrics, status page, gate and runbook until stopped.",
+    epilog="Example: orphanwatch serve --config.file orphanwatch.yml",
+)
 @config_option
 @click.option(
     "--web.listen-address",
@@ -153,7 +156,10 @@ def snapshot(config_file: Path, at: Instant | None, form: str) -> None:
         sys.stdout.write(encode(published, Format.TEXT).decode())
 
 
-@click.command(epilog="Example: orphanwatch check --config.file orphanwatch.yml")
+@click.command(
+    short_help="Say what is wrong with config and stores, and the remedy.",
+    epilog="Example: orphanwatch check --config.file orphanwatch.yml",
+)
 @config_option
 def check(config_file: Path) -> int:
     """Say what is wrong with config, stores, columns, indexes, clocks and ids, and the remedy.
@@ -168,7 +174,10 @@ def check(config_file: Path) -> int:
     return int(any(finding.is_wrong for finding in findings))
 
 
-@click.command(epilog="Example: orphanwatch init --preset nginx,litellm,vllm --out orphanwatch.yml")
+@click.command(
+    short_help="Write a commented config to start from.",
+    epilog="Example: orphanwatch init --preset nginx,litellm,vllm --out orphanwatch.yml",
+)
 @click.option(
     "--preset",
     "chosen",

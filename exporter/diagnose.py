@@ -25,6 +25,7 @@ _HOLD: Final[Micros] = Config.model_fields["reopen_hold"].default
 
 @click.command(
     "diagnose",
+    short_help="Say the verdict, the hop that lost the cancel, what to do.",
     epilog="Example: orphanwatch diagnose --prometheus.url http://127.0.0.1:9090",
 )
 @click.option(

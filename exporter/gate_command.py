@@ -31,7 +31,9 @@ _WORDS: Final = {
 
 
 @click.command(
-    "gate", epilog="Example: orphanwatch gate --prometheus.url http://127.0.0.1:9090 --replicas 2"
+    "gate",
+    short_help="Say whether overflow may be admitted, for scripts and CI.",
+    epilog="Example: orphanwatch gate --prometheus.url http://127.0.0.1:9090 --replicas 2",
 )
 @click.option("--prometheus.url", "prometheus", required=True, help="The server to ask.")
 @click.option(

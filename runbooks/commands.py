@@ -15,7 +15,8 @@ def runbook() -> None:
 
 
 @runbook.command(
-    epilog="Example: orphanwatch runbook render --config.file orphanwatch.yml --out runbook/"
+    short_help="Write the service page, and one page for each alert.",
+    epilog="Example: orphanwatch runbook render --config.file orphanwatch.yml --out runbook/",
 )
 @artifact_options
 @click.pass_context

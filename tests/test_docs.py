@@ -102,6 +102,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 EVERY = dict(commands(orphanwatch, "orphanwatch"))
 COMMANDS = {name: found for name, found in EVERY.items() if not isinstance(found, click.Group)}
+GROUPS = {name: found for name, found in EVERY.items() if isinstance(found, click.Group)}
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -115,6 +116,16 @@ def test_each_command_has_help_with_an_example(name: str) -> None:
         for option in command.params
         if isinstance(option, click.Option) and not option.help
     ] == []
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_list_of_commands_fits_into_80_columns(name: str) -> None:
+    """Each command's line says a whole sentence, on one line, cut nowhere."""
+    group = GROUPS[name]
+    context = click.Context(group, info_name=name, terminal_width=80)
+    listed = group.get_help(context).partition("Commands:\n")[2].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == group.list_commands(context)
+    assert [line for line in listed if line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

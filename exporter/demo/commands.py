@@ -40,7 +40,10 @@ def _address(_: click.Context, __: click.Parameter, text: str) -> Address:
     return parse_address(text)
 
 
-@click.command(epilog="Example: orphanwatch demo --with-prometheus")
+@click.command(
+    short_help="Run a small live stack, and the exporter on it.",
+    epilog="Example: orphanwatch demo --with-prometheus",
+)
 @click.option(
     "--web.listen-address",
     "address",

@@ -46,13 +46,17 @@ _config_option: Final = click.option(
 )
 
 
-@click.group(epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20")
+@click.group(
+    short_help="Rehearse the miss on a small stack, with one hop broken.",
+    epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20",
+)
 def drill() -> None:
     """Rehearse the miss: play a small stack against the stores, with one hop broken."""
 
 
 @drill.command(
-    epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20 --report drill.json"
+    short_help="Play a drill, and say whether to promote.",
+    epilog="Example: orphanwatch drill run --fault drop-cancel --speed 20 --report drill.json",
 )
 @_config_option
 @click.option(

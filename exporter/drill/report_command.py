@@ -16,7 +16,9 @@ _WIDTH: Final = 100
 
 
 @click.command(
-    "report", epilog="Example: orphanwatch drill report before.json after.json --html drill.html"
+    "report",
+    short_help="Show reports of drills side by side.",
+    epilog="Example: orphanwatch drill report before.json after.json --html drill.html",
 )
 @click.argument(
     "files",

@@ -27,6 +27,7 @@ _CANT_TELL: Final = 2
 
 @click.command(
     "grace",
+    short_help="Measure how long a cancel takes to reach the worker.",
     epilog="Example: orphanwatch grace --config.file orphanwatch.yml --save grace.yml",
 )
 @click.option("--config.file", "config_file", type=_FILE, help="Read this configuration's stores.")
