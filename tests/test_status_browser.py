@@ -31,6 +31,13 @@ PHONE = 390
 OWN = "document.title='owned'"
 HOSTILE = f"<img src=x onerror={OWN}></script><script>{OWN}</script>"
 
+ORPHAN_HEIGHT = """
+const heights = [...document.querySelectorAll("#orphans-now tbody tr")].map(r => r.offsetHeight);
+return heights.sort((one, other) => one - other)[heights.length >> 1] || 0;
+"""
+"""Returns the height of an orphan's row, in the middle of all."""
+ONE_ORPHAN = 140  # a name and four lines: twenty of them are no endless page
+
 pytestmark = pytest.mark.servers
 
 BOARDS = {
@@ -108,6 +115,9 @@ def test_every_verdict_can_be_read(
             "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         )
         assert complaints(chromium) == []
+        jumps = chromium.find_element("id", "jumps")
+        assert jumps.is_displayed() == (width is not None), "on a phone the tables are far below"
+        assert chromium.execute_script(ORPHAN_HEIGHT) < ONE_ORPHAN
         if os.environ.get("REWRITE_PICTURES") and width is None:
             photograph(chromium, PICTURES / f"status-{name}-{scheme}.png")
 
@@ -199,7 +209,9 @@ def test_every_link_is_reached_by_keyboard(chromium: Any) -> None:
     emulate(chromium, "light")
     with shown(made_up.FakeBoard(made_up.shed())) as server:
         chromium.get(f"{server.url}/")
-        links = chromium.execute_script("return [...document.links].map(link => link.href)")
+        links = chromium.execute_script(
+            "return [...document.links].filter(link => link.offsetParent).map(link => link.href)"
+        )
         reached = []
         for _ in range(40):
             chromium.switch_to.active_element.send_keys("\ue004")

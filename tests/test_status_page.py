@@ -94,6 +94,9 @@ def test_whole_pages(published: Published, request: pytest.FixtureRequest) -> No
     ]  # fmt: skip
     assert {link.partition(":")[0] for link in reader.links}.isdisjoint({"http", "https"})
     assert page.count(b"url(") == page.count(b"url(#hatch)")
+    jumps = [link.removeprefix("#") for link in reader.links if link.startswith("#")]
+    assert "stores" in jumps
+    assert [name for name in jumps if f'<h2 id="{name}">'.encode() not in page] == []
 
 
 @pytest.mark.parametrize(
