@@ -16,6 +16,7 @@ _PAGE: Final = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
 <title>Not found · orphanwatch</title>
 <style>
 body {{ font: 17px/1.55 system-ui, sans-serif; max-width: 40rem; margin: 3rem auto; }}

@@ -148,6 +148,7 @@ def test_a_browser_that_is_lost_gets_links_back(server: WebServer, path: str, ro
     assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
     assert b'<a href="' + root + b'">' in answer.body
     assert b'<a href="' + root + b'runbook/service-page">' in answer.body
+    assert b'<link rel="icon" href="data:,">' in answer.body
 
 
 @pytest.mark.parametrize("path", ["/runbook", "/runbook/"])
