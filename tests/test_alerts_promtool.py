@@ -26,7 +26,6 @@ from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
 
 OTHERS = [
-    pytest.param(alert_config(scrape_interval="30s", delta_window="2m"), id="every 30 s"),
     pytest.param(
         alert_config(
             stores=with_store("ledger", shape="final", lag="37s", prorated="report"),
@@ -52,8 +51,13 @@ OTHERS = [
         id="every minute, one of services, names with quotes and braces",
     ),
     pytest.param(
-        alert_config({"leases": STORES["leases"] | {"lease_ttl": "200s"}}, replica_labels=[]),
-        id="one store, long leases, no replicas",
+        alert_config(
+            {"leases": STORES["leases"] | {"lease_ttl": "200s"}},
+            replica_labels=[],
+            scrape_interval="30s",
+            delta_window="2m",
+        ),
+        id="every 30 s, one store, long leases, no replicas",
     ),
 ]
 
