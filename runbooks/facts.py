@@ -75,10 +75,9 @@ def alert_facts(config: Config, alert: PageAlert) -> dict[str, object]:
     """
     rules = alert.rules(config)
     panel = PANEL_OF_ALERT[alert.name]
-    severities = [str(rule.severity) for rule in rules] or [str(alert.severity)]
     return {
         "name": alert.name,
-        "severity": ", ".join(dict.fromkeys(severities)),
+        "severity": _severity(config, alert),
         "summary": plain(alert.summary),
         "rules": rule_texts(config, alert),
         "recordings": recording_texts(config, alert),
@@ -90,6 +89,12 @@ def alert_facts(config: Config, alert: PageAlert) -> dict[str, object]:
         "silence_matcher": _silence_matcher(config, alert.name),
         "checks": [asked(check) for check in checks_of(config, alert.name)],
     }
+
+
+def _severity(config: Config, alert: PageAlert) -> str:
+    """Return the severities of its rules, or its own where this config gives it none."""
+    severities = [str(rule.severity) for rule in alert.rules(config)] or [str(alert.severity)]
+    return ", ".join(dict.fromkeys(severities))
 
 
 def _time_to_page(rules: Sequence[PageRule]) -> str:
@@ -123,7 +128,9 @@ def service_facts(config: Config, alerts: tuple[PageAlert, ...]) -> dict[str, ob
         "verdicts": service.verdicts(config),
         "wrong_bets": service.wrong_bets(config),
         "limits": service.limits(config),
-        "alerts": [(alert.name, str(alert.severity), plain(alert.summary)) for alert in alerts],
+        "alerts": [
+            (alert.name, _severity(config, alert), plain(alert.summary)) for alert in alerts
+        ],
         "paid_cap": [
             (cell(name), pool.lease_cap)
             for name, pool in sorted(config.pools.items())

@@ -55,14 +55,18 @@ def test_says_it_is_generated(file: str) -> None:
 
 @pytest.mark.parametrize("name", ALERT_NAMES)
 def test_alert_page_shows_its_rule(name: str) -> None:
-    """The page shows the rule itself, its hold and the slowest time to page."""
+    """Its page shows the rule, its hold and the slowest time to page; both say each severity."""
     config = small_config(scrape_interval="5s")
-    text = render_all(config)[f"{name}.md"]
+    rendered = render_all(config)
+    text = rendered[f"{name}.md"]
     rules = next(alert for alert in ALERTS if alert.name == name).rules(config)
     blocks = fenced(text, "promql")
     for rule in rules:
         assert rule.expr in blocks
         assert f"held for {format_duration(rule.hold)}" in text
+    severities = ", ".join(dict.fromkeys(rule.severity for rule in rules))
+    assert f"| Severity | {severities} |" in text
+    assert f"| [{name}]({name}.md) | {severities} |" in rendered["service-page.md"]
     for severity in {rule.severity for rule in rules}:
         slowest = max(rule.time_to_page for rule in rules if rule.severity is severity)
         assert re.search(
