@@ -16,6 +16,8 @@ from orphanwatch.exporter.config import Config
 LONGEST_UID: Final = 40
 SERVICE_PAGE: Final = "service-page"
 """The name of the service's runbook page."""
+PAGE_PLACE: Final = "{page}"
+"""Where a page's name goes in ``runbook_base_url``; at its end, where it is not there."""
 
 
 class Dashboard(StrEnum):
@@ -211,8 +213,13 @@ def alert_url_template(config: Config, alert: str) -> str:
 
 
 def page_url(config: Config, page: str) -> str:
-    """Return the address of a runbook page: an alert's name, or ``service-page``."""
-    return f"{config.links.runbook_base_url}/{page}"
+    """Return the address of a runbook page: an alert's name, or ``service-page``.
+
+    It has no ending, as ``serve`` wants it; a server of plain files is told by ``{page}`` in the
+    base where the name goes, and what follows it.
+    """
+    base = config.links.runbook_base_url
+    return base.replace(PAGE_PLACE, page) if PAGE_PLACE in base else f"{base}/{page}"
 
 
 def page_of(panel: Panel) -> str:

@@ -105,13 +105,17 @@ def test_every_alert_is_reached_from_the_service_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "base",
+    ("base", "address"),
     [
-        pytest.param("http://127.0.0.1:9787/runbook", id="the exporter's own pages"),
-        pytest.param("https://runbooks.example.com/llm", id="pages that were moved elsewhere"),
+        pytest.param("http://127.0.0.1:9787/runbook", "http://127.0.0.1:9787/runbook/{}",
+                     id="the exporter's own pages"),
+        pytest.param("https://runbooks.example.com/llm", "https://runbooks.example.com/llm/{}",
+                     id="pages that were moved elsewhere"),
+        pytest.param("https://files.example.com/{page}.html", "https://files.example.com/{}.html",
+                     id="pages on a server of plain files"),
     ],
-)
-def test_every_rule_links_to_a_page(base: str) -> None:
+)  # fmt: skip
+def test_every_rule_links_to_a_page(base: str, address: str) -> None:
     """The runbook_url of each rule is the address of a page, and each page is some alert's."""
     config = small_config(links={"runbook_base_url": base})
     rules = yaml.safe_load(build_alerts(config)["orphanwatch.rules.yml"])
@@ -122,7 +126,7 @@ def test_every_rule_links_to_a_page(base: str) -> None:
         if "alert" in rule
     }
     pages = {name.removesuffix(".html") for name in render_all(config) if name.endswith(".html")}
-    assert linked == {f"{base}/{name}" for name in pages - {"service-page"}}
+    assert linked == {address.format(name) for name in pages - {"service-page"}}
 
 
 @pytest.mark.parametrize(
