@@ -78,5 +78,5 @@ def hold(config: Config, burn: Burn) -> Micros:
 
 
 def time_to_page(config: Config, burn: Burn) -> Micros:
-    """Return the longest time to the alert, for waste just above the factor: the long window."""
-    return timing.time_to_page(config, hold(config, burn), before=burn.long)
+    """Return the longest time to the page, for waste just above the factor: the long window."""
+    return timing.time_to_page(config, hold(config, burn), before=burn.long + config.lag)

@@ -7,6 +7,7 @@ from orphanwatch.alerts.alert import Alert, Bearing, Severity
 from orphanwatch.alerts.documents import Document
 from orphanwatch.alerts.promql import equals
 from orphanwatch.alerts.rules import SERVICE, scope
+from orphanwatch.alerts.timing import GROUP_WAIT
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import format_duration
@@ -65,7 +66,7 @@ def _route(config: Config) -> Document:
                 "matchers": [OURS, *_service(config)],
                 "receiver": receiver(config, Severity.INFO),
                 "group_by": ["alertname", "pool"],
-                "group_wait": "5s",
+                "group_wait": format_duration(GROUP_WAIT),
                 "group_interval": format_duration(4 * config.scrape_interval),
                 "repeat_interval": "4h",
                 "routes": [

@@ -21,6 +21,8 @@ MOST_LOOKS: Final = 240
 LONGEST_EVALUATION_INTERVAL: Final = micros(300)
 LONGEST_SPLIT_HOLD: Final = micros(120)
 SHED_OVERDUE: Final = micros(300)
+GROUP_WAIT: Final = micros(5)
+"""How long Alertmanager waits for others of a group: short, an orphan pages by one alert."""
 
 
 def lookback(config: Config) -> Micros:
@@ -108,13 +110,15 @@ def stale_age(config: Config) -> Micros:
 
 
 def time_to_page(config: Config, hold: int, before: int = 0) -> Micros:
-    """Return the longest time from a fact to its firing alert.
+    """Return the longest time from a fact to the first page about it.
 
-    ``before`` is how long the fact itself takes to count; then come one refresh, one scrape
-    (two when the first is missed), one evaluation and the hold.
+    ``before`` is how long the fact itself takes to count, a late row's way to the ledger
+    (``lag``) included; then come one refresh, one scrape (two when the first is missed), one
+    evaluation, the hold, and Alertmanager's wait for others of the same group, as its generated
+    route has it.
     """
     seen = config.refresh_interval + HOLD_SCRAPES * config.scrape_interval
-    return Micros(before + seen + evaluation_interval(config) + hold)
+    return Micros(before + seen + evaluation_interval(config) + hold + GROUP_WAIT)
 
 
 def fault_hold(config: Config) -> Micros:

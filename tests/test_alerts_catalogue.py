@@ -5,18 +5,24 @@ from functools import cache
 
 import promql_parser
 import pytest
-from alert_configs import alert_config, alerting_rules
+from alert_configs import alert_config, alerting_rules, with_store
 from promql_facts import family_of, selectors
 
 from orphanwatch.alerts.alert import Alert, Bearing, Kind, Severity, Variation
 from orphanwatch.alerts.catalogue import ALERTS
+from orphanwatch.alerts.routing import routing
 from orphanwatch.alerts.stories import stories
 from orphanwatch.dashboards.links import PANEL_OF_ALERT
 from orphanwatch.exporter import names
+from orphanwatch.exporter.instants import parse_duration
 from orphanwatch.runbooks.checks import CHECKS
 from orphanwatch.runbooks.render import render_all
 
 ALERT = pytest.mark.parametrize("alert", [pytest.param(alert, id=alert.name) for alert in ALERTS])
+
+TOLD_BY_LEDGER = {
+    "OrphanTokensAccruing", "OrphanSplitSignal", "OrphanLedgerMiskeyed", "OrphanWasteBudgetBurn"
+}  # fmt: skip
 
 
 @ALERT
@@ -65,10 +71,13 @@ def test_it_has_rule_page_checks_and_panel(alert: Alert) -> None:
 
 @ALERT
 def test_it_says_its_slowest_time_to_page(alert: Alert) -> None:
-    """The time covers at least the hold, a refresh, two scrapes and an evaluation."""
-    config = alert_config()
+    """It covers late rows, a refresh, scrapes, an evaluation, the hold and Alertmanager's wait."""
+    config = alert_config(with_store("ledger", lag="90s"))
+    route = routing(config, ALERTS)["route"]["routes"][0]
+    wait = parse_duration(route["group_wait"])
     for rule in alert.rules(config):
-        least = rule.hold + config.refresh_interval + 2 * config.scrape_interval
+        late = config.lag if alert.name in TOLD_BY_LEDGER else 0
+        least = late + config.refresh_interval + 3 * config.scrape_interval + rule.hold + wait
         assert rule.time_to_page >= least
 
 

@@ -43,7 +43,7 @@ def rules(config: Config) -> tuple[Rule, ...]:
                 "read zero and mean nothing. "
                 "Mend the ledger's key and close overflow; do not scale on what it shows."
             ),
-            time_to_page=timing.time_to_page(config, hold),
+            time_to_page=timing.time_to_page(config, hold, before=config.lag),
         ),
     )
 

@@ -50,7 +50,7 @@ def rules(config: Config) -> tuple[Rule, ...]:
                 f"the ledger or the ids are lying.{_spend_sentence(config)} "
                 "Shed overflow and check the ledger's keys; do not scale."
             ),
-            time_to_page=timing.time_to_page(config, hold),
+            time_to_page=timing.time_to_page(config, hold, before=config.lag),
         ),
     )
 

@@ -50,7 +50,7 @@ def rules(config: Config) -> tuple[Rule, ...]:
                 f"{{{{ $value | humanize }}}} in {window}, and it goes on. "
                 "Shed the orphan work and close overflow; do not scale, and do not retry."
             ),
-            time_to_page=timing.time_to_page(config, hold),
+            time_to_page=timing.time_to_page(config, hold, before=config.lag),
         ),
     )
 
