@@ -8,6 +8,7 @@ from orphanwatch.alerts.alert import Alert, Bearing, Rule
 from orphanwatch.alerts.documents import Document
 from orphanwatch.alerts.links import dashboard_url, runbook_url
 from orphanwatch.alerts.naming import LONGEST_NAME, shortened
+from orphanwatch.alerts.provenance import grace_provenance
 from orphanwatch.alerts.timing import evaluation_interval
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
@@ -36,6 +37,7 @@ def rule_annotations(config: Config, alert: Alert, rule: Rule) -> dict[str, str]
         "runbook_url": runbook_url(config, alert.name),
         "dashboard_url": dashboard_url(config, alert.name),
         "time_to_page": f"at most {format_duration(rule.time_to_page)}",
+        "grace": grace_provenance(config),
     }
 
 

@@ -9,6 +9,7 @@ import promql_parser
 import pytest
 import yaml
 from alert_configs import STORES, alert_config, alerting_rules, all_rules, rules_of, with_store
+from graces import measured
 from promql_facts import family_of
 
 from orphanwatch.alerts.alert import Alert
@@ -150,6 +151,32 @@ def test_style_of_one_alert(alert: Alert) -> None:
         assert "{{" not in str(rule["labels"])
     assert theirs[0]["labels"]["severity"] == alert.severity
     assert len({str(rule["labels"]) for rule in theirs}) == len(theirs)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        pytest.param(
+            alert_config(grace_seconds=0.85),
+            r"overflow 850ms \(proposal\), paid 850ms \(proposal\), other 850ms \(proposal\)",
+            id="a proposal is called one",
+        ),
+        pytest.param(
+            measured(alert_config()),
+            r".*overflow 1\.2s \(measured\), .*; measured \S+Z, valid until \S+Z, digest \S{16,}",
+            id="a measurement is told by its digest and its end",
+        ),
+        pytest.param(
+            alert_config(pools={"{{ evil }}": {"role": "overflow"}}),
+            r"(?!.*{{).*evil.*",
+            id="a pool that looks like a template is none",
+        ),
+    ],
+)
+def test_every_rule_says_what_its_grace_rests_on(config: Config, said: str) -> None:
+    """The annotation names each pool's grace, its source, and the measurement behind it."""
+    (grace,) = {rule["annotations"]["grace"] for rule in alerting_rules(config)}
+    assert re.fullmatch(said, grace)
 
 
 def test_both_forms_hold_the_same_groups() -> None:
