@@ -9,6 +9,7 @@ from orphanwatch.alerts.traces import flat, lead
 from orphanwatch.alerts.zero_gauge import ZeroGauge
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.signals.admission import HEARTBEAT_SLACK
 
 NAME: Final = "OrphanHeartbeatTooSlow"
 
@@ -25,7 +26,8 @@ def rules(config: Config) -> tuple[Rule, ...]:
     """Return the one rule."""
     description = (
         "Workers of pool {{ $labels.pool }} beat too slowly for the deadlines of its "
-        "tasks: the heartbeat period is above a third of the time that they are given. "
+        f"tasks: the heartbeat period is above {HEARTBEAT_SLACK:g} times a third of the time that "
+        "they are given. "
         "A cancel and the end of a worker are seen too late. "
         "Keep overflow closed and shorten the heartbeat; do not scale."
     )
