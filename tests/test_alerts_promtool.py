@@ -1,5 +1,6 @@
 """The generated unit tests pass in the real promtool, and notice rules that are wrong."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from orphanwatch.alerts.rule_tests import promtool_file
 from orphanwatch.exporter.artifacts import write_files
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
+
+ROOT = Path(__file__).parents[1]
 
 OTHERS = [
     pytest.param(
@@ -125,6 +128,25 @@ def test_the_kubernetes_rule_holds_rules_that_prometheus_accepts(tmp_path: Path)
     (tmp_path / "spec.yml").write_text(yaml.safe_dump(spec))
     checked = run(tmp_path, "promtool", "check", "rules", "spec.yml")
     assert checked.returncode == 0, checked.stderr
+
+
+def test_the_watchdog_of_the_docs_is_a_rule_and_a_route(tmp_path: Path) -> None:
+    """What docs/alerts.md asks for beside our rules can be pasted."""
+    blocks = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs/alerts.md").read_text("utf-8"), re.DOTALL
+    )
+    rules, route = (block for block in blocks if "Watchdog" in block)
+    (tmp_path / "rules.yml").write_text(rules)
+    routes = yaml.safe_load(route)
+    receivers = [{"name": name} for name in ("own", routes[0]["receiver"])]
+    whole = {"route": {"receiver": "own", "routes": routes}, "receivers": receivers}
+    (tmp_path / "am.yml").write_text(yaml.safe_dump(whole))
+    for command in (
+        ("promtool", "check", "rules", "rules.yml"),
+        ("amtool", "check-config", "am.yml"),
+    ):
+        checked = run(tmp_path, *command)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_a_case_for_a_severity_that_no_rule_has_is_refused() -> None:
