@@ -85,8 +85,19 @@ def _blind(config: Config) -> tuple[str, ...]:
 
 def _hold(config: Config) -> tuple[str, ...]:
     lately = (
-        tuple(f"{_worst_lately(config, family)} > 0" for family in _LASTING)
+        (*(_worst_lately(config, family) for family in _LASTING), _counted_lately(config))
         if config.reopen_hold
         else ()
     )
-    return (*lately, f"{_worst(config, names.FAIL_CLOSED)} > 0")
+    return (*(f"{sign} > 0" for sign in lately), f"{_worst(config, names.FAIL_CLOSED)} > 0")
+
+
+def _counted_lately(config: Config) -> str:
+    """Return what the counter rose by: a row that lands after its delta window shows only there.
+
+    Charged tokens alone, as the gate asks: a share of a straddling row is no reading.
+    """
+    charged = promql.equals(names.BASIS, names.Basis.CHARGED)
+    selector = queries.select(config, names.TOKENS_TOTAL, charged, every_pool=True)
+    rise = f"increase({promql.within(selector, config.reopen_hold)})"
+    return queries.highest(config, rise, *names.TOKENS_TOTAL.labels)

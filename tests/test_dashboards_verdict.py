@@ -31,6 +31,11 @@ VERDICTS: dict[str, tuple[Changes, float]] = {
     ),
     "an orphan within the hold is hold": ({(names.TOKEN_DELTA, ""): "5x30 0x30"}, 1),
     "an orphan lease within the hold is hold": ({(names.LEASES, ""): "1x30 0x30"}, 1),
+    "a late row within the hold, which only the counter shows, is hold": (
+        {(names.TOKENS_TOTAL, "charged"): "5x30 9x30"},
+        1,
+    ),
+    "a late row's prorated share is no sign": ({(names.TOKENS_TOTAL, "prorated"): "5x30 9x30"}, 0),
     "a duplicate leaves no hold": ({(names.DUPLICATE_IN_FLIGHT, ""): "1x30 0x30"}, 0),
     "an orphan before the hold is scale": ({(names.TOKEN_DELTA, ""): "5x15 0x45"}, 0),
     "a fail-closed condition is hold": ({(names.FAIL_CLOSED, "retry_id_missing"): "1"}, 1),
