@@ -101,6 +101,9 @@ def _holding(page: ScrapedPage) -> Iterator[str]:
     for family in (names.TOKEN_DELTA, names.LEASES):
         if any(sample.value > 0 for sample in page.lately.get(family, ())):
             yield f"{family} was above zero within the hold of {format_duration(_HOLD)}"
+    if page.counted:
+        hold = format_duration(_HOLD)
+        yield f"{names.TOKENS_TOTAL} counted charged tokens within the hold of {hold}"
     closed = [sample for sample in page.now.get(names.FAIL_CLOSED, ()) if sample.value > 0]
     for sample in closed:
         words = CONDITION_WORDS[Condition(sample.labels[1])]

@@ -20,6 +20,9 @@ class ScrapedPage(NamedTuple):
 
     now: Gauges
     lately: Gauges
+    counted: float | None = None
+    """Charged orphan tokens that the worst pool's counter rose by lately: rows that land too late
+    for the token delta show only there. None where the server has no such counter."""
 
 
 def read_page(url: str, selector: str, hold: Micros) -> ScrapedPage:
@@ -44,7 +47,12 @@ def read_page(url: str, selector: str, hold: Micros) -> ScrapedPage:
         f'max_over_time(label_replace({{{matchers}}}, "family", "$1", "__name__", "(.+)")'
         f"[{format_duration(hold)}:])",
     )
-    return ScrapedPage(now, _gauges(lately, "family"))
+    charged = ",".join(
+        part for part in (f'{names.BASIS}="{names.Basis.CHARGED}"', selector) if part
+    )
+    rises = server.ask(f"max(increase({names.TOKENS_TOTAL}{{{charged}}}[{format_duration(hold)}]))")
+    counted = max((value for _, value in _samples(rises)), default=None)
+    return ScrapedPage(now, _gauges(lately, "family"), counted)
 
 
 def _gauges(found: Iterable[Mapping[str, Any]], name_label: str) -> Gauges:

@@ -163,6 +163,19 @@ def test_gauges_alone_tell_the_verdict(now: Gauges, lately: Gauges, action: Acti
 
 
 @pytest.mark.parametrize(
+    ("counted", "action"),
+    [
+        pytest.param(0.0, Action.SCALE, id="a counter that stands"),
+        pytest.param(None, Action.SCALE, id="no counter, while the gauges are known and zero"),
+        pytest.param(4.0, Action.HOLD, id="a late row, which only the counter shows"),
+    ],
+)
+def test_the_counter_holds_for_late_rows(counted: float | None, action: Action) -> None:
+    """As the gate and the pager see it."""
+    assert verdict_of(ScrapedPage(CALM, {}, counted))[0] is action
+
+
+@pytest.mark.parametrize(
     "absent", [names.TOKEN_DELTA, names.LEASES, names.DUPLICATE_IN_FLIGHT], ids=str
 )
 def test_what_shedding_asks_for_and_is_absent_makes_blind(absent: Family) -> None:
