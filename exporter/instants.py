@@ -127,6 +127,11 @@ def format_instant(instant: Instant) -> str:
     return stamp.isoformat().replace("+00:00", "Z")
 
 
+def to_the_second(instant: Instant) -> Instant:
+    """Return the whole second that an instant is in, for people: nobody reads a fraction."""
+    return Instant(instant - instant % SECOND)
+
+
 def parse_duration(text: str) -> Micros:
     """Return the length of a Prometheus-style duration such as ``90s``, ``1h30m``, ``250ms``.
 

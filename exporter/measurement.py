@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from orphanwatch.exporter.instants import Instant, Micros, format_instant
+from orphanwatch.exporter.instants import Instant, Micros, format_instant, to_the_second
 from orphanwatch.exporter.names import OTHER_POOL, Role
 
 VALIDITY: Final = Micros(30 * 86_400_000_000)
@@ -129,8 +129,5 @@ class MeasurementFile:
         """Return the file as it may be used at an instant."""
         if self.measurement is None or not self.measurement.expires_by(at):
             return self
-        return self.refused(f"has expired: valid until {_second(self.measurement.valid_until)}")
-
-
-def _second(at: Instant) -> str:
-    return format_instant(Instant(at - at % 1_000_000))
+        until = format_instant(to_the_second(self.measurement.valid_until))
+        return self.refused(f"has expired: valid until {until}")

@@ -5,7 +5,13 @@ from typing import Final
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
-from orphanwatch.exporter.instants import SECOND, Instant, Micros, format_bound, format_instant
+from orphanwatch.exporter.instants import (
+    Instant,
+    Micros,
+    format_bound,
+    format_instant,
+    to_the_second,
+)
 from orphanwatch.exporter.measurement import Measurement
 from orphanwatch.exporter.names import GraceSource
 from orphanwatch.runbooks.markdown import code, plain
@@ -57,8 +63,8 @@ def threshold_of(config: Config) -> Threshold:
         grace=grace,
         source=GraceSource.MEASURED,
         provenance=f"`measured`: {_rests_on(measurement, slowest)}",
-        measured_at=_to_the_second(measurement.measured_at),
-        expires_at=_to_the_second(measurement.valid_until),
+        measured_at=_stamp(measurement.measured_at),
+        expires_at=_stamp(measurement.valid_until),
     )
 
 
@@ -94,8 +100,8 @@ def _rests_on(measurement: Measurement, pool: str) -> str:
             f"with orphanwatch {version}",
             *engines,
             f"margin {measurement.margin:g}",
-            f"on {_to_the_second(measurement.measured_at)}",
-            f"valid until {_to_the_second(measurement.valid_until)}",
+            f"on {_stamp(measurement.measured_at)}",
+            f"valid until {_stamp(measurement.valid_until)}",
         )
     )
 
@@ -120,5 +126,5 @@ def _sample(measurement: Measurement, pool: str) -> str:
     )
 
 
-def _to_the_second(at: Instant) -> str:
-    return format_instant(Instant(at - at % SECOND))
+def _stamp(at: Instant) -> str:
+    return format_instant(to_the_second(at))

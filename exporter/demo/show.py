@@ -19,12 +19,12 @@ from orphanwatch.exporter.demo.story import LOST, MENDED, Story, Turn
 from orphanwatch.exporter.demo.tables import open_database
 from orphanwatch.exporter.errors import OrphanwatchError
 from orphanwatch.exporter.instants import (
-    SECOND,
     Instant,
     Micros,
     format_duration,
     format_instant,
     seconds,
+    to_the_second,
 )
 from orphanwatch.exporter.model import Verdict
 from orphanwatch.exporter.names import Action
@@ -170,5 +170,5 @@ def _drain(turns: SimpleQueue[Turn]) -> Iterator[Turn]:
 
 
 def _line(at: Instant, action: str, words: str) -> str:
-    time_of_day = format_instant(Instant(at - at % SECOND)).partition("T")[2]
+    time_of_day = format_instant(to_the_second(at)).partition("T")[2]
     return f"{time_of_day}  {action:<5}  {words}"

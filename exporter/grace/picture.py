@@ -10,9 +10,15 @@ from typing import Final, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from orphanwatch.exporter.grace.estimate import Findings, PoolGrace
-from orphanwatch.exporter.grace.telling import about, grace_of, length, whole
+from orphanwatch.exporter.grace.telling import about, grace_of, length
 from orphanwatch.exporter.graph import Flag, Point, Tick, multiples, polyline, round_step
-from orphanwatch.exporter.instants import SECOND, Micros, format_duration, format_instant
+from orphanwatch.exporter.instants import (
+    SECOND,
+    Micros,
+    format_duration,
+    format_instant,
+    to_the_second,
+)
 
 WIDTH: Final = 720
 PANEL: Final = 330
@@ -64,7 +70,7 @@ def picture_of(findings: Findings) -> str:
     ).get_template("grace.svg.j2")
     panels = [_panel(findings, name, number) for number, name in enumerate(findings.pools)]
     return template.render(
-        at=format_instant(whole(findings.at)),
+        at=format_instant(to_the_second(findings.at)),
         window=format_duration(findings.terms.window),
         panels=panels,
         width=WIDTH,

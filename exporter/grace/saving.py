@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.grace.estimate import METHOD, Findings, PoolGrace
-from orphanwatch.exporter.grace.telling import whole
-from orphanwatch.exporter.instants import Instant, Micros
+from orphanwatch.exporter.instants import Instant, Micros, to_the_second
 from orphanwatch.exporter.measurement import Measurement, PoolMeasurement
 from orphanwatch.exporter.measurement_file import sealed
 from orphanwatch.exporter.names import Role
@@ -26,7 +25,7 @@ def measurement_of(
     }
     if not pools:
         return None
-    measured_at = whole(findings.at)
+    measured_at = to_the_second(findings.at)
     return sealed(
         Measurement(
             service=None if config is None else config.service,

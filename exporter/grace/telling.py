@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from orphanwatch.exporter.grace.estimate import Findings, PoolGrace, as_seconds
 from orphanwatch.exporter.instants import (
-    Instant,
     Micros,
     format_bound,
     format_duration,
     format_instant,
     seconds,
+    to_the_second,
 )
 from orphanwatch.exporter.names import GraceSource
 
@@ -49,9 +49,9 @@ def grace_of(findings: Findings, name: str) -> Micros | None:
 
 def lines_of(findings: Findings) -> Iterator[str]:
     """Yield the table, what each row rests on, and what to keep in mind."""
-    terms = findings.terms
+    terms, at = findings.terms, format_instant(to_the_second(findings.at))
     yield (
-        f"Cancel grace at {format_instant(whole(findings.at))}: how long {100 * terms.quantile:g} "
+        f"Cancel grace at {at}: how long {100 * terms.quantile:g} "
         f"% of cancels take at most, by those of the last {format_duration(terms.window)}."
     )
     yield ""
@@ -143,8 +143,3 @@ def length(span: Micros | None) -> str:
 def about(span: Micros | None) -> str:
     """Return a length of time to the nearest millisecond; ``-`` where there is none."""
     return _NOT if span is None else format_bound(round(span / 1000) * 1000)
-
-
-def whole(at: Instant) -> Instant:
-    """Return the second that an instant is in."""
-    return Instant(at - at % 1_000_000)
