@@ -211,11 +211,7 @@ class Config(Strict):
         held = self._measured.as_of(at)
         return self if held is self._measured else self._with(held)
 
-    def without_measurement(self) -> Self:
-        """Return the config with proposals alone, as if it named no measured grace."""
-        return self._with(None)
-
-    def _with(self, found: MeasurementFile | None) -> Self:
+    def _with(self, found: MeasurementFile) -> Self:
         copy = self.model_copy()
         copy._measured = found  # noqa: SLF001  (a copy of this very class)
         return copy
