@@ -241,6 +241,11 @@ ACTION_WORDS: dict[Action, str] = {
 }
 
 
+def default_config() -> Config:
+    """Return what holds where no config is at hand, only a Prometheus: no pool, no store."""
+    return Config(stores=Stores())
+
+
 def parse_config(document: Any) -> Config:
     """Return the checked configuration; raises pydantic's ``ValidationError``."""
     return Config.model_validate(document)

@@ -9,18 +9,15 @@ import click
 
 from orphanwatch.exporter import names
 from orphanwatch.exporter.clock import wall_clock
-from orphanwatch.exporter.config import ACTION_WORDS, Config
+from orphanwatch.exporter.config import ACTION_WORDS, default_config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.diagnosis import Diagnosis, diagnose, words_of
-from orphanwatch.exporter.instants import Micros, format_duration
+from orphanwatch.exporter.instants import format_duration
 from orphanwatch.exporter.names import ARM_STORES, Action, Condition
 from orphanwatch.exporter.options import form_option, selector_of
 from orphanwatch.exporter.prometheus_page import ScrapedPage, read_page
 from orphanwatch.exporter.signals.samples import Gauges
 from orphanwatch.exporter.signals.verdict import CONDITION_WORDS, doubts_of, orphan_reasons
-
-_HOLD: Final[Micros] = Config.model_fields["reopen_hold"].default
-"""What a config says by default; Prometheus knows none."""
 
 
 @click.command(
@@ -52,7 +49,7 @@ def diagnose_command(
     if (config_file is None) == (prometheus is None):
         raise click.UsageError("name one of --config.file and --prometheus.url")
     if prometheus is not None:
-        page = read_page(prometheus, selector, _HOLD)
+        page = read_page(prometheus, selector, default_config().reopen_hold)
         diagnosis = diagnose(page.now, *verdict_of(page))
     elif config_file is not None:
         diagnosis = _from_stores(config_file)
@@ -98,11 +95,11 @@ def _blindness(gauges: Gauges) -> Iterator[str]:
 
 
 def _holding(page: ScrapedPage) -> Iterator[str]:
+    hold = format_duration(page.hold)
     for family in (names.TOKEN_DELTA, names.LEASES):
         if any(sample.value > 0 for sample in page.lately.get(family, ())):
-            yield f"{family} was above zero within the hold of {format_duration(_HOLD)}"
+            yield f"{family} was above zero within the hold of {hold}"
     if page.counted:
-        hold = format_duration(_HOLD)
         yield f"{names.TOKENS_TOTAL} counted charged tokens within the hold of {hold}"
     closed = [sample for sample in page.now.get(names.FAIL_CLOSED, ()) if sample.value > 0]
     for sample in closed:

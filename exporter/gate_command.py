@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config import Config, default_config
 from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.gate_history import Limits, limits_of, read_history
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
@@ -20,7 +20,6 @@ from orphanwatch.exporter.instants import (
 )
 from orphanwatch.exporter.options import form_option, selector_of
 
-_REPLICA_LABELS: Final[tuple[str, ...]] = Config.model_fields["replica_labels"].default
 CODES: Final = {Answer.OPEN: 0, Answer.CLOSED: 1, Answer.UNKNOWN: 2}
 
 _WORDS: Final = {
@@ -69,12 +68,12 @@ def gate_command(
     error): treat that as closed.
     """
     config = None if config_file is None else load_config(config_file)
-    limits = limits_of(config)
-    matchers = selector if selector is not None else config.selector if config else ""
-    needed = replicas if replicas is not None else config.replicas if config else 1
     pools = _pools(config, pool)
-    labels = _REPLICA_LABELS if config is None else config.replica_labels
-    history = read_history(prometheus, matchers, limits, labels)
+    settings = config or default_config()
+    limits = limits_of(settings)
+    matchers = settings.selector if selector is None else selector
+    needed = settings.replicas if replicas is None else replicas
+    history = read_history(prometheus, matchers, limits, settings.replica_labels)
     verdict = judge(history, limits, replicas=needed, pools=pools)
     if form == "json":
         click.echo(json.dumps(document_of(verdict, limits, needed), indent=2))

@@ -74,15 +74,10 @@ class GateHistory:
     """Orphan tokens that were counted within the hold, by pool: late rows are among them."""
 
 
-def limits_of(config: Config | None) -> Limits:
-    """Return the limits of a config; without one, those that a config has by default."""
-    if config is not None:
-        reach = max(config.stale_after, 4 * config.scrape_interval)
-        return Limits(config.reopen_hold, Micros(reach), config.stale_after)
-    fields = Config.model_fields
-    stale_after = max(micros(30), 3 * fields["refresh_interval"].default)
-    reach = max(stale_after, 4 * fields["scrape_interval"].default)
-    return Limits(fields["reopen_hold"].default, Micros(reach), Micros(stale_after))
+def limits_of(config: Config) -> Limits:
+    """Return the limits of a config."""
+    reach = max(config.stale_after, 4 * config.scrape_interval)
+    return Limits(config.reopen_hold, Micros(reach), config.stale_after)
 
 
 def read_history(

@@ -20,6 +20,8 @@ class ScrapedPage(NamedTuple):
 
     now: Gauges
     lately: Gauges
+    hold: Micros
+    """How long ``lately`` is."""
     counted: float | None = None
     """Charged orphan tokens that the worst pool's counter rose by lately: rows that land too late
     for the token delta show only there. None where the server has no such counter."""
@@ -52,7 +54,7 @@ def read_page(url: str, selector: str, hold: Micros) -> ScrapedPage:
     )
     rises = server.ask(f"max(increase({names.TOKENS_TOTAL}{{{charged}}}[{format_duration(hold)}]))")
     counted = max((value for _, value in _samples(rises)), default=None)
-    return ScrapedPage(now, _gauges(lately, "family"), counted)
+    return ScrapedPage(now, _gauges(lately, "family"), hold, counted)
 
 
 def _gauges(found: Iterable[Mapping[str, Any]], name_label: str) -> Gauges:

@@ -17,11 +17,13 @@ from orphanwatch.exporter.config_file import load_config
 from orphanwatch.exporter.diagnose import verdict_of
 from orphanwatch.exporter.diagnosis import diagnose
 from orphanwatch.exporter.drill.faults import Hop
+from orphanwatch.exporter.instants import micros
 from orphanwatch.exporter.model import Sample
 from orphanwatch.exporter.names import Action, Family
 from orphanwatch.exporter.prometheus_page import ScrapedPage
 from orphanwatch.exporter.signals.samples import Gauges
 
+HOLD = micros(300)
 CALM: dict[Family, tuple[Sample, ...]] = {
     names.UNMATCHED_TOKENS: (Sample(("worker",), 0.0), Sample(("empty",), 0.0)),
     names.RETRIES_WITHOUT_RETRY_ID: (Sample(("overflow",), 0.0),),
@@ -159,7 +161,7 @@ def test_the_next_step_sheds_first_where_the_verdict_does(hop_sign: Family) -> N
 )
 def test_gauges_alone_tell_the_verdict(now: Gauges, lately: Gauges, action: Action) -> None:
     """The first row of the table that holds, from what Prometheus has."""
-    assert verdict_of(ScrapedPage({**CALM, **now}, dict(lately)))[0] is action
+    assert verdict_of(ScrapedPage({**CALM, **now}, dict(lately), HOLD))[0] is action
 
 
 @pytest.mark.parametrize(
@@ -181,13 +183,13 @@ def test_the_counter_holds_for_late_rows(counted: float | None, action: Action) 
 def test_what_shedding_asks_for_and_is_absent_makes_blind(absent: Family) -> None:
     """Absent is no zero."""
     shown = {name: samples for name, samples in CALM.items() if name is not absent}
-    assert verdict_of(ScrapedPage(shown, {}))[0] is Action.BLIND
+    assert verdict_of(ScrapedPage(shown, {}, HOLD))[0] is Action.BLIND
 
 
 def test_ids_that_join_nothing_are_said_beside_the_verdict() -> None:
     """As a snapshot says it."""
     apart = (Sample(("with",), 0.0), Sample(("without",), 9.0))
-    action, reasons = verdict_of(ScrapedPage({**CALM, names.JOIN_ABANDONED_TASKS: apart}, {}))
+    action, reasons = verdict_of(ScrapedPage({**CALM, names.JOIN_ABANDONED_TASKS: apart}, {}, HOLD))
     assert action is Action.SCALE
     assert any("none of 9 abandoned tasks" in reason for reason in reasons)
 

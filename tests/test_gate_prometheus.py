@@ -13,6 +13,7 @@ from pages import Reply, serving
 from servers import free_port, program, running, wait_until
 
 from orphanwatch.exporter import names
+from orphanwatch.exporter.config import default_config
 from orphanwatch.exporter.gate_command import document_of, opening_lines
 from orphanwatch.exporter.gate_history import GateHistory, Point, Series, limits_of
 from orphanwatch.exporter.gate_verdict import Answer, GateVerdict, judge
@@ -20,7 +21,7 @@ from orphanwatch.exporter.instants import SECOND, Instant
 from orphanwatch.exporter.names import ARM_STORES, Condition, Family
 
 NOW = Instant(1_800_000_000 * SECOND)
-LIMITS = limits_of(None)
+LIMITS = limits_of(default_config())
 A, B = '{instance="a"}', '{instance="b"}'
 STEP = 15
 HELD = 300 + STEP

@@ -2,15 +2,12 @@
 
 from typing import Final
 
-from orphanwatch.exporter.config import Config
+from orphanwatch.exporter.config import Config, default_config
 from orphanwatch.exporter.grace.estimate import Findings, PoolSamples, Terms, pool_grace
 from orphanwatch.exporter.grace.prometheus import samples_of_server
 from orphanwatch.exporter.grace.stores import samples_of_stores
 from orphanwatch.exporter.instants import Instant, Micros
 from orphanwatch.exporter.measurement import MeasuredFrom
-
-_DEFAULTS: Final = Config.model_fields
-"""What a config says by default; Prometheus knows none."""
 
 
 def find_in_stores(
@@ -50,11 +47,10 @@ def find_in_prometheus(
     See ``samples_of_server``.
     """
     config = None if config is None else config.as_of(at)
-    terms = _default_terms(quantile) if config is None else Terms.of(config, quantile)
-    if selector is None:
-        selector = "" if config is None else config.selector
-    labels = _DEFAULTS["replica_labels"].default if config is None else config.replica_labels
-    found = samples_of_server(url, selector, terms.window, at, labels)
+    settings = config or default_config()
+    terms = Terms.of(settings, quantile)
+    matchers = settings.selector if selector is None else selector
+    found = samples_of_server(url, matchers, terms.window, at, settings.replica_labels)
     names = sorted(found.pools) if config is None else config.pool_names
     return Findings(
         at=at,
@@ -72,14 +68,6 @@ _NOTHING: Final = PoolSamples(
     open=None,
     unknown="unknown: the server has no samples of this pool",
 )
-
-
-def _default_terms(quantile: float | None) -> Terms:
-    return Terms(
-        quantile or _DEFAULTS["grace_quantile"].default,
-        _DEFAULTS["grace_margin"].default,
-        _DEFAULTS["grace_window"].default,
-    )
 
 
 def _in_force(config: Config) -> dict[str, Micros | None]:
