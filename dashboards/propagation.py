@@ -1,9 +1,9 @@
 """Rows of the cancel path: propagation as it was measured, and the grace that it is held to."""
 
 from orphanwatch.alerts import promql
-from orphanwatch.alerts.catalogue.cancel_slower_than_grace import allowed_share, edge_of
 from orphanwatch.alerts.context_timing import PROPAGATION_RANGE
 from orphanwatch.alerts.promql import percent
+from orphanwatch.alerts.slow_cancels import allowed_share, pools_by_edge
 from orphanwatch.dashboards import lines, queries
 from orphanwatch.dashboards.links import Panel
 from orphanwatch.dashboards.panels import AnyPanel, Canvas, Frame, Query
@@ -76,7 +76,7 @@ def _quantiles(config: Config) -> AnyPanel:
 def late(config: Config) -> list[AnyPanel]:
     """Return what share of the cancels was slower than the grace, and those that are open."""
     # With every grace above the last bucket there is nothing to ask, and no rule either.
-    slower = [_slower(config)] if _pools_by_edge(config) else []
+    slower = [_slower(config)] if pools_by_edge(config) else []
     return [*slower, _open(config), _abandoned(config)]
 
 
@@ -139,20 +139,10 @@ def _slower(config: Config) -> AnyPanel:
         "percentunit",
         tuple(
             Query(chr(ord("A") + place), _slower_share(config, edge, pools), "{{pool}} · {{job}}")
-            for place, (edge, pools) in enumerate(_pools_by_edge(config).items())
+            for place, (edge, pools) in enumerate(pools_by_edge(config).items())
         ),
     )
     return lines.threshold_line(panel, float(limit))
-
-
-def _pools_by_edge(config: Config) -> dict[float, list[str]]:
-    """Return the pools by the bucket edge that judges their grace; one without edge is left out."""
-    found: dict[float, list[str]] = {}
-    for pool in config.pool_names:
-        edge = edge_of(config.grace_of(pool))
-        if edge is not None:
-            found.setdefault(edge, []).append(pool)
-    return found
 
 
 def _slower_share(config: Config, edge: float, pools: list[str]) -> str:

@@ -2,8 +2,8 @@
 
 from orphanwatch.alerts import budget
 from orphanwatch.alerts.burn_rules import orphans, ratio
-from orphanwatch.alerts.catalogue.cancel_slower_than_grace import allowed_share, slow_share
 from orphanwatch.alerts.promql import number, select
+from orphanwatch.alerts.slow_cancels import allowed_share, slow_share
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import format_duration

@@ -1,7 +1,7 @@
 """What pages may name of grace and waste budget: the numbers that their rules are made of."""
 
 from orphanwatch.alerts import budget
-from orphanwatch.alerts.catalogue.cancel_slower_than_grace import LEAST_SAMPLES, allowed_share
+from orphanwatch.alerts.slow_cancels import LEAST_SAMPLES, allowed_share
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import format_duration
 from orphanwatch.runbooks.markdown import table

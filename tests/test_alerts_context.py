@@ -9,7 +9,7 @@ from promql_facts import disagreements
 
 from orphanwatch.alerts import budget
 from orphanwatch.alerts.burn_rules import orphans, ratio
-from orphanwatch.alerts.catalogue.cancel_slower_than_grace import allowed_share, edge_of, slow_share
+from orphanwatch.alerts.slow_cancels import allowed_share, edge_of, slow_share
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import format_duration, micros, parse_duration
 
