@@ -1,7 +1,6 @@
 """What an exporter shows of a stack in which nothing is wrong, as far as the rules look at it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -75,9 +74,8 @@ def _propagation(pool: tuple[str, str]) -> Iterator[tuple[Key, Value]]:
     """Yield a cancel at each scrape, every one of them quick."""
     whole = names.CANCEL_PROPAGATION_SECONDS
     cancels = partial(climb, 1000, 1)
-    bucket = replace(whole, name=f"{whole}_bucket")
     for edge in names.PROPAGATION_BUCKETS:
         within: Value = cancels if edge >= _EVERY_CANCEL_WITHIN else 0
-        yield (bucket, (pool, ("le", repr(edge)))), within
-    yield (bucket, (pool, ("le", "+Inf"))), cancels
-    yield (replace(whole, name=f"{whole}_count"), (pool,)), cancels
+        yield (whole.bucket, (pool, (names.LE, repr(edge)))), within
+    yield (whole.bucket, (pool, (names.LE, "+Inf"))), cancels
+    yield (whole.count, (pool,)), cancels

@@ -1,6 +1,5 @@
 """Which share of the cancels is surely slower than the grace, and the rule on it."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
@@ -23,13 +22,8 @@ from orphanwatch.exporter.instants import Micros, format_duration, micros
 LEAST_SAMPLES: Final = 59
 """ln 0.05 / ln 0.95: fewer can't carry even the 0.95 quantile."""
 
-LE: Final = "le"
-BUCKET: Final = replace(
-    names.CANCEL_PROPAGATION_SECONDS, name=f"{names.CANCEL_PROPAGATION_SECONDS}_bucket"
-)
-COUNT: Final = replace(
-    names.CANCEL_PROPAGATION_SECONDS, name=f"{names.CANCEL_PROPAGATION_SECONDS}_count"
-)
+BUCKET: Final = names.CANCEL_PROPAGATION_SECONDS.bucket
+COUNT: Final = names.CANCEL_PROPAGATION_SECONDS.count
 # ``increase`` carries float noise; to a millionth, a share that is exactly allowed is allowed.
 _MILLIONTH: Final = "0.000001"
 
@@ -66,14 +60,14 @@ def slow_share(config: Config) -> str:
     """Return the share of a day's cancels that were surely slower than their pool's grace."""
     # As the exporter writes an edge: 1.0, and not 1.
     judged = [
-        select(config, BUCKET, equals(LE, repr(edge)), equals(names.POOL, *pools))
+        select(config, BUCKET, equals(names.LE, repr(edge)), equals(names.POOL, *pools))
         for edge, pools in pools_by_edge(config).items()
     ]
     # Above a grace that is above all edges nothing can be seen, so nothing is surely slower.
-    buckets = judged or [select(config, BUCKET, equals(LE, "+Inf"))]
+    buckets = judged or [select(config, BUCKET, equals(names.LE, "+Inf"))]
     in_time = "\nor\n".join(_in_a_day(config, bucket) for bucket in buckets)
     every = _in_a_day(config, select(config, COUNT))
-    slow = f"{every}\n- ignoring ({LE})\n(\n{indented(in_time)}\n)"
+    slow = f"{every}\n- ignoring ({names.LE})\n(\n{indented(in_time)}\n)"
     return f"(\n{indented(slow)}\n)\n/ ({every} > 0)"
 
 

@@ -186,13 +186,13 @@ def _counters(config: Config) -> AnyPanel:
             ),
             Query(
                 "C",
-                queries.per_second(config, names.REFRESH_DURATION_SECONDS, part="_count"),
+                queries.per_second(config, names.REFRESH_DURATION_SECONDS.count),
                 "refreshes · {{job}}",
             ),
             Query(
                 "D",
                 queries.total(
-                    queries.per_second(config, names.CANCEL_PROPAGATION_SECONDS, part="_count"),
+                    queries.per_second(config, names.CANCEL_PROPAGATION_SECONDS.count),
                     names.POOL,
                 ),
                 "settled cancels · {{job}}",

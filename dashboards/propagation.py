@@ -149,13 +149,13 @@ def _slower_share(config: Config, edge: float, pools: list[str]) -> str:
     """Return the share of the pools' settled cancels that surely took longer than their grace."""
     family = names.CANCEL_PROPAGATION_SECONDS
     own = promql.equals(names.POOL, *pools)
-    in_time = queries.select(config, family, promql.equals("le", repr(edge)), own, part="_bucket")
-    every = queries.select(config, family, own, part="_count")
+    in_time = queries.select(config, family.bucket, promql.equals(names.LE, repr(edge)), own)
+    every = queries.select(config, family.count, own)
     within, settled = (
         queries.added(config, f"increase({counter}[{queries.SEEN_RANGE}])")
         for counter in (in_time, every)
     )
-    return f"1 - sum without (le) ({within}) / ({settled} > 0)"
+    return f"1 - sum without ({names.LE}) ({within}) / ({settled} > 0)"
 
 
 def grace(config: Config) -> list[AnyPanel]:

@@ -21,17 +21,14 @@ SCOPE: Final = ('job=~"$job"', 'instance=~"$instance"')
 CHOSEN_POOLS: Final = f'{names.POOL}=~"$pool"'
 
 
-def select(
-    config: Config, family: Family | str, *matchers: str, part: str = "", every_pool: bool = False
-) -> str:
+def select(config: Config, family: Family | str, *matchers: str, every_pool: bool = False) -> str:
     """Return a selector of one sample name, kept to the chosen jobs, instances and pools.
 
-    ``part`` is a histogram's ``_bucket``, ``_sum`` or ``_count``. ``every_pool`` looks past the
-    choice of pools: a verdict holds for the whole stack.
+    ``every_pool`` looks past the choice of pools: a verdict holds for the whole stack.
     """
     has_pools = isinstance(family, Family) and names.POOL in family.labels and not every_pool
     pools = (CHOSEN_POOLS,) if has_pools else ()
-    return promql.select(config, f"{family}{part}", *matchers, *pools, *SCOPE)
+    return promql.select(config, family, *matchers, *pools, *SCOPE)
 
 
 def without(config: Config, *labels: str) -> str:
@@ -64,9 +61,9 @@ def arms() -> str:
     return promql.equals(names.STORE, *ARM_STORES)
 
 
-def per_second(config: Config, family: Family, *, part: str = "") -> str:
+def per_second(config: Config, family: Family) -> str:
     """Return a counter's rate, the highest of the replicas."""
-    return highest(config, f"rate({select(config, family, part=part)}[{RATE_RANGE}])")
+    return highest(config, f"rate({select(config, family)}[{RATE_RANGE}])")
 
 
 def seen(config: Config, family: Family, read: str = "increase") -> str:
@@ -88,8 +85,8 @@ def added(config: Config, inner: str) -> str:
 
 def mean_seconds(config: Config, family: Family) -> str:
     """Return a histogram's mean observation, the highest of the replicas."""
-    sums = f"rate({select(config, family, part='_sum')}[{RATE_RANGE}])"
-    count = f"rate({select(config, family, part='_count')}[{RATE_RANGE}])"
+    sums = f"rate({select(config, family.sum)}[{RATE_RANGE}])"
+    count = f"rate({select(config, family.count)}[{RATE_RANGE}])"
     return highest(config, f"{sums} / ({count} > 0)")
 
 
@@ -98,14 +95,14 @@ def quantile_seconds(config: Config, family: Family, quantile: float) -> str:
 
     Of no sample at all Prometheus makes NaN, which is no number and so is left out.
     """
-    buckets = f"rate({select(config, family, part='_bucket')}[{RATE_RANGE}])"
+    buckets = f"rate({select(config, family.bucket)}[{RATE_RANGE}])"
     return highest(config, f"histogram_quantile({promql.number(quantile)}, {buckets}) >= 0")
 
 
 def bucket_counts(config: Config, family: Family) -> str:
     """Return how many observations fell into each bucket, of all chosen pools and jobs."""
-    counts = f"increase({select(config, family, part='_bucket')}[{RATE_RANGE}])"
-    return f"sum by (le) ({highest(config, counts)})"
+    counts = f"increase({select(config, family.bucket)}[{RATE_RANGE}])"
+    return f"sum by ({names.LE}) ({highest(config, counts)})"
 
 
 def counts(expr: str) -> bool:

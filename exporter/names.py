@@ -3,7 +3,7 @@
 Exporter, rules, dashboards, pages and tests all take their names from here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -121,6 +121,8 @@ TASK: Final = "task"
 SOURCE: Final = "source"
 CONDITION: Final = "condition"
 VERSION: Final = "version"
+LE: Final = "le"
+"""The upper edge of a histogram's bucket: Prometheus' own label."""
 
 
 class Kind(StrEnum):
@@ -143,6 +145,21 @@ class Family:
     def __str__(self) -> str:
         """Return the name, so that a family can stand inside a PromQL f-string."""
         return self.name
+
+    @property
+    def bucket(self) -> "Family":
+        """The samples of a histogram's buckets."""
+        return replace(self, name=f"{self.name}_bucket", labels=(*self.labels, LE))
+
+    @property
+    def sum(self) -> "Family":
+        """The samples of what a histogram's observations add up to."""
+        return replace(self, name=f"{self.name}_sum")
+
+    @property
+    def count(self) -> "Family":
+        """The samples of how many observations a histogram has."""
+        return replace(self, name=f"{self.name}_count")
 
 
 _families: dict[str, Family] = {}

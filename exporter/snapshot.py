@@ -127,18 +127,15 @@ def _labels(family: Family, values: LabelValues) -> dict[str, str]:
 def _histogram_samples(
     family: Family, histograms: Mapping[LabelValues, HistogramValue]
 ) -> dict[str, list[dict[str, Any]]]:
-    samples: dict[str, list[dict[str, Any]]] = {
-        f"{family.name}_{part}": [] for part in ("bucket", "sum", "count")
-    }
+    bucket, total, number = str(family.bucket), str(family.sum), str(family.count)
+    samples: dict[str, list[dict[str, Any]]] = {bucket: [], total: [], number: []}
     for values, histogram in histograms.items():
         labels = _labels(family, values)
         edges = (*(str(float(edge)) for edge in BUCKET_EDGES[family]), "+Inf")
         for edge, count in zip(edges, (*histogram.buckets, histogram.count), strict=True):
-            samples[f"{family.name}_bucket"].append(
-                {"labels": {**labels, "le": edge}, "value": float(count)}
-            )
-        samples[f"{family.name}_sum"].append({"labels": labels, "value": float(histogram.sum)})
-        samples[f"{family.name}_count"].append({"labels": labels, "value": float(histogram.count)})
+            samples[bucket].append({"labels": {**labels, names.LE: edge}, "value": float(count)})
+        samples[total].append({"labels": labels, "value": float(histogram.sum)})
+        samples[number].append({"labels": labels, "value": float(histogram.count)})
     return samples
 
 

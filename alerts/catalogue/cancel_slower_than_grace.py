@@ -9,7 +9,6 @@ from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, 
 from orphanwatch.alerts.slow_cancels import (
     BUCKET,
     COUNT,
-    LE,
     LEAST_SAMPLES,
     allowed_share,
     edge_of,
@@ -47,9 +46,9 @@ def _stories(config: Config, every: Trace, slow: Trace) -> tuple[Series, ...]:
     lower = [one for one in names.PROPAGATION_BUCKETS if edge is not None and one < edge][-1:]
     return (
         Series(COUNT, every, pool),
-        Series(BUCKET, in_time, pool | {LE: repr(edge)}),
-        *(Series(BUCKET, below, pool | {LE: repr(one)}) for one in lower),
-        Series(BUCKET, every, pool | {LE: "+Inf"}),
+        Series(BUCKET, in_time, pool | {names.LE: repr(edge)}),
+        *(Series(BUCKET, below, pool | {names.LE: repr(one)}) for one in lower),
+        Series(BUCKET, every, pool | {names.LE: "+Inf"}),
     )
 
 

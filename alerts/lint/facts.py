@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from orphanwatch.alerts.lint.labels import BUCKET
 from orphanwatch.alerts.lint.model import Facts, Rule, Sampled
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -33,12 +32,9 @@ def facts_of(config: Config, rules: Iterable[Rule], *, is_ours: bool) -> Facts:
 
 def _samples() -> Iterator[tuple[str, Sampled]]:
     for family in FAMILIES:
-        if family.kind is Kind.HISTOGRAM:
-            yield f"{family}_bucket", Sampled(family.kind, (*family.labels, BUCKET))
-            yield f"{family}_sum", Sampled(family.kind, family.labels)
-            yield f"{family}_count", Sampled(family.kind, family.labels)
-        else:
-            yield str(family), Sampled(family.kind, family.labels)
+        is_histogram = family.kind is Kind.HISTOGRAM
+        for part in (family.bucket, family.sum, family.count) if is_histogram else (family,):
+            yield str(part), Sampled(part.kind, part.labels)
 
 
 def sample_names() -> tuple[str, ...]:

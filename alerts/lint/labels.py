@@ -13,10 +13,9 @@ from promql_parser import Expr
 
 from orphanwatch.alerts.lint.model import Facts
 from orphanwatch.alerts.lint.tree import ARITHMETIC, COMPARISONS, function, operator, selection
-from orphanwatch.exporter.names import FAMILIES
+from orphanwatch.exporter.names import FAMILIES, LE
 
-BUCKET: Final = "le"
-OWN: Final = frozenset(label for family in FAMILIES for label in family.labels) | {BUCKET}
+OWN: Final = frozenset(label for family in FAMILIES for label in family.labels) | {LE}
 """The labels of our metrics: one that a family lacks is no target label either."""
 
 _TARGET: Final = frozenset({"job", "instance"})
@@ -144,7 +143,7 @@ def _called(node: promql.Call, facts: Facts) -> Branches:
         return frozenset({Labels()}) if name == "vector" else frozenset()
     inner = next((each for arg in node.args if (each := branches(arg, facts))), frozenset())
     if name == "histogram_quantile":
-        return _each(inner, lambda labels: labels.without({BUCKET}))
+        return _each(inner, lambda labels: labels.without({LE}))
     if name in _LABELLING and isinstance(node.args[1], promql.StringLiteral):
         target = node.args[1].val
         return _each(inner, lambda labels: labels.plus({target}))

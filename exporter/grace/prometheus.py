@@ -21,7 +21,7 @@ from orphanwatch.exporter.instants import (
 from orphanwatch.exporter.measurement import MeasuredFrom
 from orphanwatch.exporter.prometheus_server import ODD_SHAPES, PrometheusServer
 
-BUCKETS: Final = f"{names.CANCEL_PROPAGATION_SECONDS}_bucket"
+BUCKETS: Final = str(names.CANCEL_PROPAGATION_SECONDS.bucket)
 _DAY: Final = Micros(86_400 * SECOND)
 _STEP: Final = Micros(60 * SECOND)
 _ALL: Final = 'le="+Inf"'
@@ -194,7 +194,7 @@ def _values(question: _Question, query: str, at: Instant) -> dict[Series, dict[f
 def _edge(labels: Mapping[str, str]) -> float:
     """Return the upper edge of a bucket."""
     try:
-        edge = float(labels["le"])
+        edge = float(labels[names.LE])
     except ODD_SHAPES:
         edge = math.nan
     if not edge > -math.inf:
@@ -224,7 +224,7 @@ def _vectors(answer: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str,
 
 
 def _identity(labels: Mapping[str, str]) -> Series:
-    return tuple(sorted((k, v) for k, v in labels.items() if k not in {"le", "__name__"}))
+    return tuple(sorted((k, v) for k, v in labels.items() if k not in {names.LE, "__name__"}))
 
 
 def _largest(lives: Mapping[Series, Life], replicas: frozenset[str]) -> dict[str, Increase]:
