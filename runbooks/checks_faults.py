@@ -3,9 +3,9 @@
 from orphanwatch.alerts.promql import equals, number, seconds, select
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
-from orphanwatch.exporter.names import Condition, Family, Join, KeyKind
+from orphanwatch.exporter.names import Condition, Join, KeyKind
 from orphanwatch.exporter.signals.admission import HEARTBEAT_SLACK
-from orphanwatch.runbooks.queries import Check, highest, lowest, page_queries
+from orphanwatch.runbooks.queries import Check, highest, lowest, on_overflow, page_queries
 
 
 def duplicate_decoders(config: Config) -> tuple[Check, ...]:
@@ -40,7 +40,7 @@ def shed_overdue(config: Config) -> tuple[Check, ...]:
     """Return what tells whether leases stay that can't make their deadline."""
     query = page_queries(config)
     due, live = (
-        highest(config, _overflow(config, family))
+        highest(config, on_overflow(config, family))
         for family in (names.SHED_DUE_LEASES, names.LIVE_LEASES)
     )
     limit = number(config.thresholds.shed_overdue_ratio)
@@ -68,11 +68,6 @@ def shed_overdue(config: Config) -> tuple[Check, ...]:
             "the gateway or the lease store can't be read.",
         ),
     )
-
-
-def _overflow(config: Config, family: Family) -> str:
-    pools = config.overflow_pools
-    return select(config, family, *((equals(names.POOL, *pools),) if pools else ()))
 
 
 def retry_without_retry_id(config: Config) -> tuple[Check, ...]:
@@ -141,8 +136,8 @@ def ledger_miskeyed(config: Config) -> tuple[Check, ...]:
 def heartbeat_too_slow(config: Config) -> tuple[Check, ...]:
     """Return what tells whether heartbeats are too slow for the deadlines."""
     query = page_queries(config)
-    period = highest(config, _overflow(config, names.HEARTBEAT_PERIOD_SECONDS))
-    budget = lowest(config, _overflow(config, names.DEADLINE_BUDGET_SECONDS))
+    period = highest(config, on_overflow(config, names.HEARTBEAT_PERIOD_SECONDS))
+    budget = lowest(config, on_overflow(config, names.DEADLINE_BUDGET_SECONDS))
     return (
         Check(
             "Does the condition hold, and in which pool?",

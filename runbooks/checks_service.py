@@ -7,7 +7,14 @@ from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.names import Condition, KeyKind
 from orphanwatch.exporter.signals.admission import HEARTBEAT_SLACK
-from orphanwatch.runbooks.queries import Check, fail_closed, highest, lowest, page_queries
+from orphanwatch.runbooks.queries import (
+    Check,
+    fail_closed,
+    highest,
+    lowest,
+    on_overflow,
+    page_queries,
+)
 from orphanwatch.runbooks.threshold import threshold_of
 
 _NEITHER_ARM = "the gateway or the lease store can't be read."
@@ -100,12 +107,10 @@ def _shed_rules(config: Config) -> dict[str, Check]:
 
 def _rollback(config: Config) -> dict[str, Check]:
     query = page_queries(config)
-    overflow = config.overflow_pools
-    pools = (equals(names.POOL, *overflow),) if overflow else ()
     return {
         "drained": Check(
             "Is a lease still live on overflow?",
-            highest(config, select(config, names.LIVE_LEASES, *pools)),
+            highest(config, on_overflow(config, names.LIVE_LEASES)),
             "== 0",
             "> 0",
             "the lease store can't be read: look at the workers themselves.",
