@@ -13,7 +13,7 @@ from orphanwatch.alerts.timing import HOLD_SCRAPES, LONGEST_SPLIT_HOLD
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.errors import RenderError
 from orphanwatch.exporter.instants import Micros, format_duration
-from orphanwatch.exporter.names import FAMILIES
+from orphanwatch.exporter.names import OWN_LABELS
 
 RULES: Final = "orphanwatch.rules.yml"
 RULE_TESTS: Final = "orphanwatch.rules.test.yml"
@@ -21,7 +21,6 @@ PROMETHEUS_RULE: Final = "orphanwatch.prometheusrule.yml"
 ALERTMANAGER: Final = "orphanwatch.alertmanager.yml"
 
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OWN_LABELS: Final = frozenset(label for family in FAMILIES for label in family.labels)
 
 
 def build(config: Config) -> dict[str, str]:
@@ -86,7 +85,7 @@ def _check_replica_labels(config: Config) -> None:
             raise RenderError(
                 f"replica_labels: {label!r} is no label name; write for example instance"
             )
-        if label in _OWN_LABELS:
+        if label in OWN_LABELS:
             raise RenderError(
                 f"replica_labels: {label!r} is a label of the metrics themselves, "
                 "and rules that drop it would mix them up; remove it"

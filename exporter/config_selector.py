@@ -7,15 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import promql_parser
 
-from orphanwatch.exporter.names import FAMILIES, LE
+from orphanwatch.exporter.names import OWN_LABELS
 from orphanwatch.exporter.promql import parsed
 
 # Labels that a rule, Prometheus or the exporter itself sets: a matcher on one would pick rows of
 # a metric, not a service, and the rules would say something else than their pages.
-_KEPT: Final = frozenset(
-    {"__name__", "alertname", "alertstate", "severity", LE}
-    | {label for family in FAMILIES for label in family.labels}
-)
+_KEPT: Final = OWN_LABELS | {"__name__", "alertname", "alertstate", "severity"}
 _NO_MATCHERS: Final = (
     'is no list of label matchers; write for example cluster="eu-1",namespace="llm"'
 )

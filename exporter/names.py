@@ -359,6 +359,9 @@ BUILD_INFO: Final = _gauge("orphanwatch_build_info", "The running version.", VER
 FAMILIES: Final[tuple[Family, ...]] = tuple(_families.values())
 """Every family, in the order of the page."""
 
+OWN_LABELS: Final = frozenset(label for family in FAMILIES for label in family.labels) | {LE}
+"""Every label that our samples have by themselves, whoever scrapes them."""
+
 PROPAGATION_BUCKETS: Final = (
     0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0,
     5.0, 7.5, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,

@@ -210,6 +210,9 @@ def test_files_say_that_they_are_generated(name: str) -> None:
             alert_config(replica_labels=["pool"]), "replica_labels: 'pool'", id="a label of ours"
         ),
         pytest.param(
+            alert_config(replica_labels=["le"]), "replica_labels: 'le'", id="a bucket's edge"
+        ),
+        pytest.param(
             alert_config(scrape_interval="61s", delta_window="5m"),
             "scrape_interval: at 1m1s a page within 2m would rest on a single scrape; "
             "have Prometheus scrape the exporter at least every 1m, and say so here",

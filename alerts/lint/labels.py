@@ -13,10 +13,7 @@ from promql_parser import Expr
 
 from orphanwatch.alerts.lint.model import Facts
 from orphanwatch.alerts.lint.tree import ARITHMETIC, COMPARISONS, function, operator, selection
-from orphanwatch.exporter.names import FAMILIES, LE
-
-OWN: Final = frozenset(label for family in FAMILIES for label in family.labels) | {LE}
-"""The labels of our metrics: one that a family lacks is no target label either."""
+from orphanwatch.exporter.names import LE, OWN_LABELS
 
 _TARGET: Final = frozenset({"job", "instance"})
 """What Prometheus itself puts on every series that it scrapes."""
@@ -96,7 +93,8 @@ def _selected(node: Expr, facts: Facts) -> Branches:
         bases = branches(facts.recorded[found.name], replace(facts, recorded=others))
     elif found.name in facts.samples:
         own = frozenset(facts.samples[found.name].labels)
-        bases = frozenset({Labels(own | _TARGET, frozenset(), frozenset(), OWN - own)})
+        # One of ours that this family lacks is no target label either.
+        bases = frozenset({Labels(own | _TARGET, frozenset(), frozenset(), OWN_LABELS - own)})
     else:
         bases = frozenset({Labels(gone=frozenset())})
     equal = {label: value for label, sign, value in found.matchers if sign == "="}

@@ -7,10 +7,9 @@ from typing import Final
 import promql_parser as promql
 from promql_parser import Expr
 
-from orphanwatch.alerts.lint.labels import OWN
 from orphanwatch.alerts.lint.model import Check, Expression, Facts, Problem, Role, Sampled
 from orphanwatch.alerts.lint.tree import RATES, Selection, function, nodes, selections
-from orphanwatch.exporter.names import Kind
+from orphanwatch.exporter.names import OWN_LABELS, Kind
 
 PREFIXES: Final = ("orphan_", "orphanwatch_")
 VARIABLE: Final = "$"
@@ -49,7 +48,7 @@ def known_label(expression: Expression, facts: Facts) -> Iterator[Problem]:
     """A matcher names a label that the metric can have."""
     for found, sampled in _ours(expression, facts):
         for label, _, _ in found.matchers:
-            if label in OWN and label not in sampled.labels:
+            if label in OWN_LABELS and label not in sampled.labels:
                 have = ", ".join(sampled.labels) or "none of its own"
                 yield Problem(f"`{found.name}` has no label `{label}`", f"its labels: {have}")
 
