@@ -67,6 +67,16 @@ def highest_seen(config: Config, family: Family, *matchers: str) -> str:
     return across_replicas(config, f"max_over_time({seen})")
 
 
+def last_seen(config: Config, family: Family, *matchers: str) -> str:
+    """Return a gauge's last sample within the look-back, of each replica.
+
+    For two gauges that are held against each other: one scrape brought both, while the highest of
+    each would mix two times. And for a noisy one, whose spike must not linger.
+    """
+    seen = within(select(config, family, *matchers), timing.lookback(config))
+    return f"last_over_time({seen})"
+
+
 def per_exporter(config: Config, counted: str, shown: str, length: int, step: int) -> str:
     """Return what one exporter counted over a length of time, whoever of several counted it.
 
@@ -84,9 +94,9 @@ def summed(config: Config, vector: str) -> str:
     return f"sum {without_replicas(config)} (\n{indented(vector)}\n)"
 
 
-def without_replicas(config: Config) -> str:
-    """Return the grouping that folds the exporter's replicas into one."""
-    return f"without ({', '.join(config.replica_labels)})"
+def without_replicas(config: Config, *labels: str) -> str:
+    """Return the grouping that folds the exporter's replicas, and further labels, into one."""
+    return f"without ({', '.join((*config.replica_labels, *labels))})"
 
 
 def indented(expr: str) -> str:

@@ -31,19 +31,14 @@ def select(config: Config, family: Family | str, *matchers: str, every_pool: boo
     return promql.select(config, family, *matchers, *pools, *SCOPE)
 
 
-def without(config: Config, *labels: str) -> str:
-    """Return the grouping that folds replicas, and further labels, into one."""
-    return f"without ({', '.join((*config.replica_labels, *labels))})"
-
-
 def highest(config: Config, inner: str, *labels: str) -> str:
     """Return the highest of the replicas: for evidence, where seeing more is worse."""
-    return f"max {without(config, *labels)} ({inner})"
+    return f"max {promql.without_replicas(config, *labels)} ({inner})"
 
 
 def lowest(config: Config, inner: str, *labels: str) -> str:
     """Return the lowest of the replicas: for permissions and sight, where less is worse."""
-    return f"min {without(config, *labels)} ({inner})"
+    return f"min {promql.without_replicas(config, *labels)} ({inner})"
 
 
 def gauge(config: Config, family: Family, *matchers: str) -> str:
@@ -73,14 +68,14 @@ def seen(config: Config, family: Family, read: str = "increase") -> str:
     """
     series = select(config, family)
     lookback = format_duration(timing.lookback(config))
-    at_once = f"count {without(config)} (present_over_time({series}[{lookback}]))"
+    at_once = f"count {promql.without_replicas(config)} (present_over_time({series}[{lookback}]))"
     counted = added(config, f"{read}({series}[{SEEN_RANGE}])")
     return f"{counted} / avg_over_time(({at_once})[{SEEN_RANGE}:{LOOK_INTERVAL}])"
 
 
 def added(config: Config, inner: str) -> str:
     """Return the sum over the replicas, present and past ones: for shares and for means."""
-    return f"sum {without(config)} ({inner})"
+    return f"sum {promql.without_replicas(config)} ({inner})"
 
 
 def mean_seconds(config: Config, family: Family) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from orphanwatch.alerts.promql import equals, number, seconds, select
+from orphanwatch.alerts.promql import equals, number, seconds, select, without_replicas
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.names import Condition, KeyKind
@@ -185,8 +185,8 @@ def _queue_age_share(config: Config) -> str:
 
 
 def _too_slow(config: Config, budget: str) -> str:
-    labels = ", ".join((*config.replica_labels, names.SOURCE))
-    grace = f"max without ({labels}) ({select(config, names.GRACE_SECONDS)})"
+    apart = without_replicas(config, names.SOURCE)
+    grace = f"max {apart} ({select(config, names.GRACE_SECONDS)})"
     if config.stores.queue is None:
         return f"{grace} - {budget}"
     age = highest(config, select(config, names.QUEUE_AGE_SECONDS))

@@ -9,19 +9,18 @@ from orphanwatch.alerts.promql import (
     across_replicas,
     equals,
     highest_seen,
+    last_seen,
     number,
     part_of,
     percent,
     seconds,
-    select,
-    within,
 )
 from orphanwatch.alerts.templates import humanized
 from orphanwatch.alerts.traces import LEAD, Series, Trace, flat, lead
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
 from orphanwatch.exporter.instants import SECOND, format_duration
-from orphanwatch.exporter.names import Family, KeyKind
+from orphanwatch.exporter.names import KeyKind
 
 NAME: Final = "OrphanLedgerMiskeyed"
 
@@ -63,20 +62,14 @@ def _how_much(config: Config) -> str:
 def _expr(config: Config) -> str:
     worker = highest_seen(config, names.UNMATCHED_TOKENS, equals(names.KEY, KeyKind.WORKER))
     keyless = equals(names.KEY, KeyKind.EMPTY, KeyKind.UNKNOWN)
-    # The last sample of both, which one scrape brought: highest by highest would mix two times.
-    unmatched = _newest(config, names.UNMATCHED_TOKENS, keyless)
+    unmatched = last_seen(config, names.UNMATCHED_TOKENS, keyless)
     # Spend is per second, and unmatched tokens are those of one whole spend window.
     spent = f"{seconds(config.delta_window)} * "
-    spent += _newest(config, names.SPEND_TOKENS_PER_SECOND)
+    spent += last_seen(config, names.SPEND_TOKENS_PER_SECOND)
     # Where nothing is spent there is no part of it, rather than 0 / 0.
     part = f"sum without ({names.KEY}) ({unmatched})\n/\n({spent} > 0)"
     ratio = number(config.thresholds.unmatched_spend_ratio)
     return f"{worker} > 0\nor\n{across_replicas(config, part)} > {ratio}"
-
-
-def _newest(config: Config, family: Family, *matchers: str) -> str:
-    shown = within(select(config, family, *matchers), timing.lookback(config))
-    return f"last_over_time({shown})"
 
 
 def _series(worker: Trace, empty: Trace, unknown: Trace) -> tuple[Series, ...]:

@@ -5,15 +5,7 @@ from typing import Final
 from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Firing, Rule, Severity
 from orphanwatch.alerts.gauge_cases import NO_COUNTER, Gauge, gauge_cases, wherever
-from orphanwatch.alerts.promql import (
-    across_replicas,
-    equals,
-    number,
-    part_of,
-    percent,
-    select,
-    within,
-)
+from orphanwatch.alerts.promql import across_replicas, equals, last_seen, number, part_of, percent
 from orphanwatch.alerts.traces import Series, Trace, flat
 from orphanwatch.exporter import names
 from orphanwatch.exporter.config import Config
@@ -48,10 +40,8 @@ def rules(config: Config) -> tuple[Rule, ...]:
 
 def _expr(config: Config) -> str:
     overflow = equals(names.POOL, *config.overflow_pools)
-    # The last sample of both, which one scrape brought: highest by highest would mix two times.
     due, live = (
-        f"last_over_time({within(select(config, family, overflow), timing.lookback(config))})"
-        for family in (names.SHED_DUE_LEASES, names.LIVE_LEASES)
+        last_seen(config, family, overflow) for family in (names.SHED_DUE_LEASES, names.LIVE_LEASES)
     )
     # A pool without a live lease has no ratio, rather than 0 / 0.
     ratio = across_replicas(config, f"{due}\n/\n({live} > 0)")

@@ -6,7 +6,7 @@ from orphanwatch.alerts import timing
 from orphanwatch.alerts.alert import Alert, Bearing, Case, Check, Firing, Kind, Rule, Severity
 from orphanwatch.alerts.catalogue import leases_alive, tokens_accruing
 from orphanwatch.alerts.gauge_cases import Gauge, gauge_cases, wherever
-from orphanwatch.alerts.promql import across_replicas, indented, select, within
+from orphanwatch.alerts.promql import across_replicas, indented, last_seen
 from orphanwatch.alerts.selector_labels import tells_jobs_apart
 from orphanwatch.alerts.templates import told_of_own_job
 from orphanwatch.alerts.traces import ANOTHER_JOB, LEAD, Series, Trace, flat, gone, lead
@@ -21,18 +21,16 @@ _POOL: Final = {names.POOL: "overflow"}
 def expr(config: Config) -> str:
     """Return the split signal, unless an arm sees orphans: then that arm's alert speaks."""
     # The last sample and not the highest: spend is noisy, and one spike must not linger.
-    read = "last_over_time"
-    signal = within(select(config, names.SPLIT_SIGNAL), timing.lookback(config))
-    split = across_replicas(config, f"{read}({signal})")
+    split = across_replicas(config, last_seen(config, names.SPLIT_SIGNAL))
     # Likewise for the arms: a straggler of a minute ago must not hide the split of now.
+    read = "last_over_time"
     arms = f"{tokens_accruing.expr(config, read)}\nor\n{leases_alive.expr(config, read)}"
     return f"{split} > 0\nunless ignoring ({names.POOL}) (\n{indented(arms)}\n)"
 
 
 def _spend_sentence(config: Config) -> str:
-    spend = within(select(config, names.SPEND_TOKENS_PER_SECOND), timing.lookback(config))
     return told_of_own_job(
-        across_replicas(config, f"last_over_time({spend})"),
+        across_replicas(config, last_seen(config, names.SPEND_TOKENS_PER_SECOND)),
         " Spend is {{ .Value | humanize }} tokens per second.",
     )
 
