@@ -19,6 +19,8 @@ PURPOSE: Final = (
 RUNNING: Final = (State(1, "running", panels.GREEN),)
 LOADED: Final = (State(1, "loaded", panels.GREEN), State(0, "REFUSED", panels.RED))
 
+_UNSEEN: Final = "the exporter isn't scraped."
+
 
 def detector(config: Config) -> Document:
     """Return the dashboard of the detector."""
@@ -57,50 +59,56 @@ def _states(config: Config) -> AnyPanel:
 
 def _program(config: Config) -> list[AnyPanel]:
     """Return which exporter runs, and on which config."""
-    canvas = Canvas(config)
+    return [_build(config), _loaded(config), _age_of_config(config)]
+
+
+def _build(config: Config) -> AnyPanel:
+    return Canvas(config).big_number(
+        Frame(
+            Panel.BUILD,
+            "Exporter's version",
+            "Two versions at once mean that an update has not reached every replica.",
+            _UNSEEN,
+            width=3,
+            height=7,
+        ),
+        (Query("A", queries.gauge(config, names.BUILD_INFO), "{{version}} · {{job}}"),),
+        RUNNING,
+    )
+
+
+def _loaded(config: Config) -> AnyPanel:
     loaded = queries.lowest(config, queries.select(config, names.CONFIG_RELOAD_SUCCESSFUL))
+    return Canvas(config).big_number(
+        Frame(
+            Panel.CONFIG_LOADED,
+            "Last load of the config",
+            "Refused: the config file is wrong, and the one before runs on. The exporter's log "
+            "names the key and the remedy.",
+            _UNSEEN,
+            width=3,
+            height=7,
+        ),
+        (Query("A", loaded, "{{job}}"),),
+        LOADED,
+    )
+
+
+def _age_of_config(config: Config) -> AnyPanel:
     taken_at = queries.lowest(config, queries.select(config, names.CONFIG_RELOAD_SUCCEEDED_AT))
-    unseen = "the exporter isn't scraped."
-    return [
-        canvas.big_number(
-            Frame(
-                Panel.BUILD,
-                "Exporter's version",
-                "Two versions at once mean that an update has not reached every replica.",
-                unseen,
-                width=3,
-                height=7,
-            ),
-            (Query("A", queries.gauge(config, names.BUILD_INFO), "{{version}} · {{job}}"),),
-            RUNNING,
+    return Canvas(config).newest(
+        Frame(
+            Panel.CONFIG_AGE,
+            "Age of the config in force",
+            "Since the start, or the last reload that was taken. Rules and dashboards built "
+            "from a newer config may draw other lines than the exporter counts by.",
+            _UNSEEN,
+            width=3,
+            height=7,
         ),
-        canvas.big_number(
-            Frame(
-                Panel.CONFIG_LOADED,
-                "Last load of the config",
-                "Refused: the config file is wrong, and the one before runs on. The exporter's log "
-                "names the key and the remedy.",
-                unseen,
-                width=3,
-                height=7,
-            ),
-            (Query("A", loaded, "{{job}}"),),
-            LOADED,
-        ),
-        canvas.newest(
-            Frame(
-                Panel.CONFIG_AGE,
-                "Age of the config in force",
-                "Since the start, or the last reload that was taken. Rules and dashboards built "
-                "from a newer config may draw other lines than the exporter counts by.",
-                unseen,
-                width=3,
-                height=7,
-            ),
-            "s",
-            (Query("A", f"time() - {taken_at}", "{{job}}"),),
-        ),
-    ]
+        "s",
+        (Query("A", f"time() - {taken_at}", "{{job}}"),),
+    )
 
 
 def _works(config: Config) -> list[AnyPanel]:
@@ -169,35 +177,35 @@ def _counters(config: Config) -> AnyPanel:
             width=8,
         ),
         "cps",
-        (
-            Query(
-                "A",
-                queries.total(
-                    queries.per_second(config, names.TOKENS_TOTAL), names.CAUSE, names.POOL
-                ),
-                "orphan tokens, {{basis}} · {{job}}",
-            ),
-            Query(
-                "B",
-                queries.total(
-                    queries.per_second(config, names.STRADDLING_TOKENS_TOTAL), names.POOL
-                ),
-                "straddling rows, whole · {{job}}",
-            ),
-            Query(
-                "C",
-                queries.per_second(config, names.REFRESH_DURATION_SECONDS.count),
-                "refreshes · {{job}}",
-            ),
-            Query(
-                "D",
-                queries.total(
-                    queries.per_second(config, names.CANCEL_PROPAGATION_SECONDS.count),
-                    names.POOL,
-                ),
-                "settled cancels · {{job}}",
-            ),
-        ),
+        _booked(config),
     )
     panel = lines.right_axis(panel, "C", "cps", "refreshes, cancels", panels.BLUE)
     return lines.right_axis(panel, "D", "cps", "refreshes, cancels", panels.PURPLE)
+
+
+def _booked(config: Config) -> tuple[Query, ...]:
+    return (
+        Query(
+            "A",
+            queries.total(queries.per_second(config, names.TOKENS_TOTAL), names.CAUSE, names.POOL),
+            "orphan tokens, {{basis}} · {{job}}",
+        ),
+        Query(
+            "B",
+            queries.total(queries.per_second(config, names.STRADDLING_TOKENS_TOTAL), names.POOL),
+            "straddling rows, whole · {{job}}",
+        ),
+        Query(
+            "C",
+            queries.per_second(config, names.REFRESH_DURATION_SECONDS.count),
+            "refreshes · {{job}}",
+        ),
+        Query(
+            "D",
+            queries.total(
+                queries.per_second(config, names.CANCEL_PROPAGATION_SECONDS.count),
+                names.POOL,
+            ),
+            "settled cancels · {{job}}",
+        ),
+    )

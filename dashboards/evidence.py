@@ -125,47 +125,47 @@ def tokens(config: Config) -> list[AnyPanel]:
 
 def leases(config: Config) -> list[AnyPanel]:
     """Return the second arm: leases that outlive their cutoff, and the oldest."""
+    return [_orphan_leases(config), _oldest_lease(config)]
+
+
+def _orphan_leases(config: Config) -> AnyPanel:
     leases = config.stores.leases
     ttl = (
         f" Without a heartbeat for {format_duration(leases.lease_ttl)} it expires."
         if leases
         else ""
     )
-    return [
-        Canvas(config).graph(
-            Frame(
-                Panel.ORPHAN_LEASES,
-                "Orphan leases by cause",
-                "Live leases of tasks that nobody waits for, past the cutoff. Confirmed: its "
-                f"heartbeat came after the cutoff, so the worker is alive and at it.{ttl}",
-                "the gateway or the leases can't be read: unknown, so don't scale on it.",
-                width=12,
-            ),
-            "short",
-            (
-                Query(
-                    "A", queries.total(queries.gauge(config, names.LEASES), names.POOL), "{{cause}}"
-                ),
-                Query(
-                    "B",
-                    queries.total(queries.gauge(config, names.LEASES_CONFIRMED), names.POOL),
-                    "confirmed",
-                ),
-            ),
+    alive, confirmed = (
+        queries.total(queries.gauge(config, family), names.POOL)
+        for family in (names.LEASES, names.LEASES_CONFIRMED)
+    )
+    return Canvas(config).graph(
+        Frame(
+            Panel.ORPHAN_LEASES,
+            "Orphan leases by cause",
+            "Live leases of tasks that nobody waits for, past the cutoff. Confirmed: its "
+            f"heartbeat came after the cutoff, so the worker is alive and at it.{ttl}",
+            "the gateway or the leases can't be read: unknown, so don't scale on it.",
+            width=12,
         ),
-        Canvas(config).graph(
-            Frame(
-                Panel.OLDEST_LEASE,
-                "Oldest orphan lease, past its cutoff",
-                "The longest time any orphan lease has outlived its cutoff. A line that climbs "
-                "at the pace of the clock is one worker that never heard.",
-                "the gateway or the leases can't be read.",
-                width=12,
-            ),
-            "s",
-            (Query("A", queries.gauge(config, names.LEASE_OLDEST_SECONDS), "{{pool}} · {{job}}"),),
+        "short",
+        (Query("A", alive, "{{cause}}"), Query("B", confirmed, "confirmed")),
+    )
+
+
+def _oldest_lease(config: Config) -> AnyPanel:
+    return Canvas(config).graph(
+        Frame(
+            Panel.OLDEST_LEASE,
+            "Oldest orphan lease, past its cutoff",
+            "The longest time any orphan lease has outlived its cutoff. A line that climbs "
+            "at the pace of the clock is one worker that never heard.",
+            "the gateway or the leases can't be read.",
+            width=12,
         ),
-    ]
+        "s",
+        (Query("A", queries.gauge(config, names.LEASE_OLDEST_SECONDS), "{{pool}} · {{job}}"),),
+    )
 
 
 def work(config: Config) -> list[AnyPanel]:

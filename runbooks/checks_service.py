@@ -1,6 +1,7 @@
 """The checks of the service page: one for each number that it tells people to act on."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from orphanwatch.alerts.promql import equals, number, seconds, select, without_replicas
 from orphanwatch.exporter import names
@@ -17,7 +18,7 @@ from orphanwatch.runbooks.queries import (
 )
 from orphanwatch.runbooks.threshold import threshold_of
 
-_NEITHER_ARM = "the gateway or the lease store can't be read."
+_NO_LEASE_ARM: Final = "the gateway or the lease store can't be read."
 
 
 def service_checks(config: Config) -> Mapping[str, Check]:
@@ -79,7 +80,7 @@ def _shed_rules(config: Config) -> dict[str, Check]:
             query["shed_due"],
             "== 0",
             "> 0",
-            _NEITHER_ARM,
+            _NO_LEASE_ARM,
         ),
         "admission": Check(
             "May overflow admit work?",
@@ -100,7 +101,7 @@ def _shed_rules(config: Config) -> dict[str, Check]:
             query["duplicates"],
             "== 0",
             "> 0",
-            _NEITHER_ARM,
+            _NO_LEASE_ARM,
         ),
     }
 
@@ -127,10 +128,13 @@ def _rollback(config: Config) -> dict[str, Check]:
 
 def _evidence(config: Config) -> dict[str, Check]:
     """Return the number behind each condition that makes free overflow the wrong bet."""
-    query = page_queries(config)
-    worker = equals(names.KEY, KeyKind.WORKER)
+    return {**_too_late(config), **_counted(config)}
+
+
+def _too_late(config: Config) -> dict[str, Check]:
+    """Return what is too late for the deadlines, and by how many seconds."""
+    period = page_queries(config)["heartbeat_period"]
     budget = lowest(config, select(config, names.DEADLINE_BUDGET_SECONDS))
-    period = query["heartbeat_period"]
     too_few = "fewer than five overflow tasks had a deadline, or a store can't be read."
     return {
         str(Condition.CANCEL_SLOWER_THAN_SLACK): Check(
@@ -140,12 +144,27 @@ def _evidence(config: Config) -> dict[str, Check]:
             "> 0",
             too_few,
         ),
+        str(Condition.HEARTBEAT_TOO_SLOW): Check(
+            "By how many seconds is a heartbeat too slow?",
+            f"{period} - {number(HEARTBEAT_SLACK)} * {budget} / 3",
+            "<= 0",
+            "> 0",
+            too_few,
+        ),
+    }
+
+
+def _counted(config: Config) -> dict[str, Check]:
+    """Return what must not be there at all, and how much of it is."""
+    query = page_queries(config)
+    worker = equals(names.KEY, KeyKind.WORKER)
+    return {
         str(Condition.NO_CANCEL_CHANNEL): Check(
             "How many cancels have not stopped their task?",
             query["propagation_open"],
             "== 0",
             "> 0",
-            _NEITHER_ARM,
+            _NO_LEASE_ARM,
         ),
         str(Condition.RETRY_ID_MISSING): Check(
             "How many retries came without their id?",
@@ -161,19 +180,12 @@ def _evidence(config: Config) -> dict[str, Check]:
             "> 0",
             "the ledger can't be read.",
         ),
-        str(Condition.HEARTBEAT_TOO_SLOW): Check(
-            "By how many seconds is a heartbeat too slow?",
-            f"{period} - {number(HEARTBEAT_SLACK)} * {budget} / 3",
-            "<= 0",
-            "> 0",
-            too_few,
-        ),
         str(Condition.SECOND_DECODER): Check(
             "How many leases are there beyond the first of a request?",
             query["duplicates"],
             "== 0",
             "> 0",
-            _NEITHER_ARM,
+            _NO_LEASE_ARM,
         ),
     }
 
