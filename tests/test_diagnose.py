@@ -174,7 +174,7 @@ def test_gauges_alone_tell_the_verdict(now: Gauges, lately: Gauges, action: Acti
 )
 def test_the_counter_holds_for_late_rows(counted: float | None, action: Action) -> None:
     """As the gate and the pager see it."""
-    assert verdict_of(ScrapedPage(CALM, {}, counted))[0] is action
+    assert verdict_of(ScrapedPage(CALM, {}, HOLD, counted))[0] is action
 
 
 @pytest.mark.parametrize(
