@@ -31,6 +31,7 @@ class Counter:
 
     def __init__(self, url: str) -> None:
         self.most = 0
+        self.looks = 0
         self._engine = create_engine(url, poolclass=NullPool)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._count, daemon=True)
@@ -50,6 +51,7 @@ class Counter:
             while not self._over.wait(0.002):
                 self.most = max(self.most, connection.execute(statement).scalar_one())
                 connection.rollback()
+                self.looks += 1
 
 
 class Behind:
@@ -119,7 +121,9 @@ def test_a_connection_that_is_swallowed_is_left(
             assert again.spent == sound.spent
     if counter is not None:
         counter.stop()
-        assert counter.most == 1
+        # A statement is soon over: whether a look meets one is chance, that two never are is not.
+        assert counter.looks > 0
+        assert counter.most <= 1
 
 
 @pytest.mark.servers
