@@ -16,8 +16,8 @@ NAME: Final = "OrphanGraceUnmeasured"
 
 
 def _pools(config: Config) -> tuple[str, ...]:
-    """Return the pools whose grace the shed rule is made of; all where none is for overflow."""
-    return config.overflow_pools or config.pool_names
+    """Return the configured pools: nobody measures ``other``, unless there is nothing else."""
+    return tuple(sorted(config.pools)) or config.pool_names
 
 
 def _expr(config: Config) -> str:
@@ -41,7 +41,7 @@ def rules(config: Config) -> tuple[Rule, ...]:
             severity=Severity.INFO,
             description=(
                 "The cancel grace of pool {{ $labels.pool }} is a proposal, or its measurement "
-                "is no longer valid: the shed rule rests on a guess. Nothing is urgent. "
+                "is no longer valid: its cutoff and shed rule rest on a guess. Nothing is urgent. "
                 "In working time, measure it with `orphanwatch grace`, and do not scale "
                 "by this number until then."
             ),
@@ -146,12 +146,12 @@ def _restart(config: Config) -> Case:
 
 def _other_pool(config: Config) -> Case:
     return Case(
-        name="a proposal of a pool that is not shed by it is silent",
+        name="a proposal of a pool that is not configured is silent",
         series=(
             Series(
                 names.GRACE_SECONDS,
                 flat(1, 2 * _length(config)),
-                {names.POOL: "nobody-sheds-me", names.SOURCE: str(GraceSource.PROPOSAL)},
+                {names.POOL: "not-configured", names.SOURCE: str(GraceSource.PROPOSAL)},
             ),
         ),
         never=(NAME,),
