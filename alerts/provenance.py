@@ -15,7 +15,7 @@ def grace_provenance(config: Config) -> str:
         for pool in config.pool_names
     )
     # A name that looks like a template would be read as one.
-    graces = graces.replace("{{", "{ {")
+    graces = graces.replace("{{", "{ {").replace("}}", "} }")
     found = config.measurement
     if found is None:
         return graces

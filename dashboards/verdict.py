@@ -93,11 +93,11 @@ def _hold(config: Config) -> tuple[str, ...]:
 
 
 def _counted_lately(config: Config) -> str:
-    """Return what the counter rose by: a row that lands after its delta window shows only there.
+    """Return how much the counter rose at once: a row that lands late shows only there.
 
     Charged tokens alone, as the gate asks: a share of a straddling row is no reading.
     """
     charged = promql.equals(names.BASIS, names.Basis.CHARGED)
     selector = queries.select(config, names.TOKENS_TOTAL, charged, every_pool=True)
-    rise = f"increase({promql.within(selector, config.reopen_hold)})"
-    return queries.highest(config, rise, *names.TOKENS_TOTAL.labels)
+    rose = f"increase({selector}[{queries.RATE_RANGE}])[{format_duration(config.reopen_hold)}:]"
+    return queries.highest(config, f"max_over_time({rose})", *names.TOKENS_TOTAL.labels)
