@@ -4,8 +4,8 @@ Instants in rows are seconds after ``ZERO``; a text stands as it is, for stamps 
 """
 
 import sqlite3
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -105,7 +105,7 @@ class StackFile:
                 for statement in statements:
                     server.exec_driver_sql(statement)
             return
-        with closing(sqlite3.connect(self.database)) as connection, connection:
+        with self._file() as connection:
             for statement in statements:
                 connection.execute(statement)
 
@@ -114,12 +114,18 @@ class StackFile:
         if self._server is not None:
             self._add_to_server(self._server, table, rows)
             return
-        with closing(sqlite3.connect(self.database)) as connection, connection:
+        with self._file() as connection:
             for row in rows:
                 names = ", ".join(f'"{name}"' for name in row)
                 marks = ", ".join("?" for _ in row)
                 cells = [self._cell(name, value) for name, value in row.items()]
                 connection.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', cells)  # noqa: S608  (names of ours)
+
+    @contextmanager
+    def _file(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self.database)) as connection, connection:
+            connection.execute("PRAGMA synchronous = OFF")  # nothing here outlives a power cut
+            yield connection
 
     def _add_to_server(self, engine: Engine, table: str, rows: tuple[Row, ...]) -> None:
         with engine.begin() as server:
@@ -133,7 +139,7 @@ class StackFile:
 
     def beat(self, offset: float) -> None:
         """Let every lease's heartbeat be so many seconds after zero."""
-        with closing(sqlite3.connect(self.database)) as connection, connection:
+        with self._file() as connection:
             connection.execute("UPDATE leases SET heartbeat_at = ?", (self._write(offset),))
 
     def _cell(self, name: str, value: object) -> object:

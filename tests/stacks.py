@@ -125,6 +125,7 @@ class Stack:
 def write_stack(stack: Stack, folder: Path) -> Path:
     """Write the stack into ``stack.db`` in the folder; return the path of its config."""
     connection = sqlite3.connect(folder / "stack.db")
+    connection.execute("PRAGMA synchronous = OFF")  # nothing here outlives a power cut
     try:
         for table, types in COLUMNS.items():
             if table not in stack.missing:
