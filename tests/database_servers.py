@@ -26,6 +26,10 @@ GUARDED_PASSWORD = "correct horse/battery@staple"  # noqa: S105  (a made-up one,
 
 REDIS_DATABASES = 1024
 
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+"""Bytes: three test processes have two servers each, of some hundred megabytes at the most."""
+
 
 def guarded(url: str, *, password: str = GUARDED_PASSWORD) -> str:
     """Return the URL of the same database for the user who needs a password and may only read."""
@@ -246,10 +250,17 @@ class RedisServer(Server):
         return f"redis://{credentials}127.0.0.1:{self.port}/{database}"
 
 
+def _memory() -> Path | None:
+    """Return the file system in memory, where there is one with room for a few servers."""
+    if not (MEMORY.is_dir() and os.access(MEMORY, os.W_OK)):
+        return None
+    return MEMORY if shutil.disk_usage(MEMORY).free > ROOM else None
+
+
 @contextmanager
 def _home_of(user: str) -> Iterator[Path]:
     """Yield an empty folder which the user can reach; as root, pytest's own are root's alone."""
-    home = Path(tempfile.mkdtemp(prefix=f"orphanwatch-{user}-"))
+    home = Path(tempfile.mkdtemp(prefix=f"orphanwatch-{user}-", dir=_memory()))
     try:
         if os.geteuid() == 0:
             entry = pwd.getpwnam(user)

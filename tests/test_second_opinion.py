@@ -22,7 +22,7 @@ Row = dict[str, Any]
 Samples = dict[tuple[tuple[str, str], ...], float]
 
 STEADY = settings(
-    max_examples=200,
+    max_examples=150,
     derandomize=True,
     deadline=None,
     database=None,

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import second_opinion
 from database_servers import PostgreSQL
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from second_opinion_rejects import rejected_bounds
 from stack_server import StackServer, one_engine_a_store, typed_stacks
@@ -44,6 +44,9 @@ TYPES: Final = {
 }
 
 
+FEWER = settings(STEADY, max_examples=100)
+
+
 @pytest.fixture(scope="module")
 def server(postgresql: PostgreSQL) -> Iterator[StackServer]:
     """Return one database for all stacks, each read through the same engines."""
@@ -61,7 +64,7 @@ def product_document(server: StackServer, stack: Stack, number: int) -> Row:
     return document
 
 
-@STEADY
+@FEWER
 @given(stack=typed_stacks(), number=st.integers(0, 11))
 def test_every_number_agrees_on_postgresql(server: StackServer, stack: Stack, number: int) -> None:
     """Product and second opinion agree on every sample, orphan and verdict, as they do on SQLite.
