@@ -20,7 +20,7 @@ from orphanwatch.exporter.drill.interrupts import interrupts
 
 pytestmark = pytest.mark.servers
 
-POINTS = 6
+POINTS = 8
 """Random points of each signal on each database."""
 
 SPEED = "8"
